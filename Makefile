@@ -1,0 +1,33 @@
+# `make figures` and `make test` each set up .venv by themselves, then do their job.
+PYTHON ?= python3
+CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+RUN := . .venv/bin/activate &&
+
+.PHONY: figures test lint docs lock clean-venv
+
+figures: .venv/installed  ## everything that `rule all` names, one progress line per finished job
+	$(RUN) snakemake --cores $(CORES) --quiet rules host reason
+
+test: .venv/installed  ## unit tests and real runs of a tiny workflow
+	$(RUN) pytest -n $(CORES)
+
+lint: .venv/installed
+	$(RUN) ruff check . && ruff format --check . && snakefmt --check Snakefile workflow
+
+docs: .venv/installed  ## copy figures and claims of the finished results into docs/ and README.md
+	$(RUN) python docs/update.py
+
+lock: .venv/installed  ## resolve pyproject.toml into requirements.lock (see docs/development.md)
+	$(RUN) python -m pip install pip-tools && \
+	CUSTOM_COMPILE_COMMAND="make lock" pip-compile --quiet --extra dev --strip-extras --allow-unsafe \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+	  --output-file requirements.lock pyproject.toml && \
+	sed -i 's/^torch==\([0-9.]*\)+cpu$$/torch==\1/' requirements.lock  # any build of that release will do
+
+.venv/installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "rlvr needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version). Try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(RUN) python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(RUN) python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
