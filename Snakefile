@@ -1,0 +1,28 @@
+# The workflow: sft -> grpo -> table -> figure, claims. See README.md.
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+# Beside this file, wherever the workflow is run from.
+CONFIG_FILE = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)) / "config.yaml"
+
+
+configfile: CONFIG_FILE
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/sft.smk"
+include: "workflow/rules/grpo.smk"
+include: "workflow/rules/table.smk"
+include: "workflow/rules/figure.smk"
+include: "workflow/rules/claims.smk"
+
+
+rule all:
+    """Every figure of the config, and the ledger of claims."""
+    default_target: True
+    input:
+        collect("results/{figure}.pdf", figure=settings.figures),
+        rules.claims.output,

@@ -1,0 +1,38 @@
+"""Sampling completions from the policy, with their log-probabilities under that policy."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rlvr.addition import ANSWER_LENGTH, OUTPUT_CLASSES
+from rlvr.policy import Policy
+
+
+class Rollout(NamedTuple):
+    """Sampled completions, each of shape (n, 3): one entry per answer token."""
+
+    completions: Tensor
+    """Tokens."""
+    log_probs: Tensor
+    """Log-probability of each token under the policy that sampled it, nats."""
+    entropy: Tensor
+    """Entropy of the distribution that each token was drawn from, nats."""
+
+
+@torch.no_grad()
+def rollout(policy: Policy, prompts: Tensor, generator: torch.Generator) -> Rollout:
+    """One completion at temperature 1 after each of `prompts` (n, 7).
+
+    The generator is one of the CPU; the draws do not depend on the policy's device.
+    """
+    uniforms = torch.rand((ANSWER_LENGTH, len(prompts), OUTPUT_CLASSES), generator=generator)
+    sequences, columns = prompts, []
+    for uniform in uniforms.to(prompts.device):
+        log_probs = policy(sequences)[:, -1].log_softmax(dim=-1)
+        # Gumbel-max: the argmax of log-probabilities plus Gumbel noise is a draw from them.
+        tokens = (log_probs - (-uniform.log()).log()).argmax(dim=-1, keepdim=True)
+        entropy = -(log_probs.exp() * log_probs).sum(dim=-1, keepdim=True)
+        columns.append((tokens, log_probs.gather(-1, tokens), entropy))
+        sequences = torch.cat([sequences, tokens], dim=1)
+    return Rollout(*(torch.cat(column, dim=1) for column in zip(*columns, strict=True)))

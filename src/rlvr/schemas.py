@@ -1,0 +1,94 @@
+"""The columns of every Parquet file: name, type, unit and meaning, written once.
+
+Units and meanings travel in the files' own metadata, so that a reader needs nothing of ours.
+"""
+
+import pyarrow as pa
+
+
+def column(name: str, kind: pa.DataType, unit: str, description: str) -> pa.Field:
+    """A column that says in the file itself what it holds."""
+    return pa.field(name, kind, metadata={"unit": unit, "description": description})
+
+
+SFT_METRICS = pa.schema(
+    [
+        column("step", pa.int64(), "optimiser steps", "step of SFT, from 1"),
+        column("loss", pa.float64(), "nats per token", "mean cross-entropy of the answer tokens"),
+        column("accuracy", pa.float64(), "fraction", "greedy, exact over all prompts; last step"),
+        column("accuracy_carry", pa.float64(), "fraction", "the same over the carry prompts"),
+        column(
+            "success_probability",
+            pa.float64(),
+            "probability",
+            "of sampling the right answer, mean over all prompts; last step",
+        ),
+        column(
+            "success_probability_carry",
+            pa.float64(),
+            "probability",
+            "the same over the carry prompts",
+        ),
+    ]
+)
+
+METRICS = pa.schema(
+    [
+        column("iteration", pa.int64(), "GRPO iterations", "0 is the SFT policy itself"),
+        column("reward_mean", pa.float64(), "fraction", "mean reward of the batch"),
+        column(
+            "reward_counts",
+            pa.list_(pa.int64()),
+            "groups",
+            "groups of the batch with k = 0..G right completions",
+        ),
+        column("zero_signal_fraction", pa.float64(), "fraction", "groups whose rewards are equal"),
+        column("all_wrong_fraction", pa.float64(), "fraction", "groups with no right completion"),
+        column("all_right_fraction", pa.float64(), "fraction", "groups with only right ones"),
+        column(
+            "kl",
+            pa.float64(),
+            "nats per sequence",
+            "KL to the SFT policy, estimator k1: batch mean of log_probs_old - log_probs_ref",
+        ),
+        column(
+            "entropy",
+            pa.float64(),
+            "nats per sequence",
+            "of the next-token distributions along the sampled completions, batch mean",
+        ),
+        column(
+            "clip_fraction",
+            pa.float64(),
+            "fraction",
+            "completions whose gradient the clipping removes, mean over the updates",
+        ),
+        column("gradient_norm", pa.float64(), "1", "before clipping, mean over the updates"),
+        column("accuracy", pa.float64(), "fraction", "greedy, exact over all prompts"),
+        column("accuracy_carry", pa.float64(), "fraction", "greedy, exact over the carry prompts"),
+        column(
+            "success_probability",
+            pa.float64(),
+            "probability",
+            "of sampling the right answer, mean over all prompts",
+        ),
+        column(
+            "success_probability_carry",
+            pa.float64(),
+            "probability",
+            "of sampling the right answer, mean over the carry prompts",
+        ),
+    ]
+)
+
+RUN_KEYS = pa.schema(
+    [
+        column("recipe", pa.string(), "name", "changes to the grpo settings"),
+        column("teacher", pa.string(), "name", "whose answers SFT imitated"),
+        column("beta", pa.float64(), "1 per nat", "strength of the KL penalty"),
+        column("seed", pa.int64(), "1", "run seed"),
+    ]
+)
+
+STUDY = pa.schema([*RUN_KEYS, *METRICS])
+"""A study's table: the metrics of all its runs, with the run keys in front."""

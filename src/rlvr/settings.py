@@ -1,0 +1,379 @@
+"""Every setting of the workflow: what it means, its unit and what is allowed, written once.
+
+The models check config.yaml before any job starts and define the stages' command lines. They hold
+values only: whatever a stage gets from here stands in its rule's params as well.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Callable, Mapping
+from copy import copy
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from rlvr.errors import UserError
+
+FIGURES = sorted(path.stem for path in (Path(__file__).parent / "figures").glob("fig*.py"))
+"""Names of the figures that the package can draw: one module each."""
+
+
+# --- Kinds of values ----------------------------------------------------------------------------
+
+
+def _unique(values: list[Any]) -> list[Any]:
+    """The list itself, if no value stands in it twice."""
+    twice = sorted({str(value) for value in values if values.count(value) > 1})
+    if twice:
+        raise PydanticCustomError(
+            "twice", "{values} given more than once", {"values": ", ".join(twice)}
+        )
+    return values
+
+
+def _one_of(kind: str) -> Callable[[str, ValidationInfo], str]:
+    """A check that a name is one of the config's `kind`, which the validation context lists."""
+
+    def check(name: str, info: ValidationInfo) -> str:
+        names = (info.context or {}).get(kind)
+        if names is not None and name not in names:
+            raise PydanticCustomError(
+                "unknown_name",
+                "not among the {kind}; allowed: {names}",
+                {"kind": kind, "names": ", ".join(map(str, names)) or "(none is defined)"},
+            )
+        return name
+
+    return check
+
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*\z")]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+Seeds = Annotated[list[Seed], Field(min_length=1), AfterValidator(_unique)]
+Beta = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Betas = Annotated[list[Beta], Field(min_length=1), AfterValidator(_unique)]
+Device = Literal["cpu", "cuda", "auto"]
+TeacherName = Annotated[str, AfterValidator(_one_of("teachers"))]
+RecipeName = Annotated[str, AfterValidator(_one_of("recipes"))]
+StudyName = Annotated[str, AfterValidator(_one_of("studies"))]
+FigureName = Annotated[str, AfterValidator(_one_of("figures"))]
+
+
+class Strict(BaseModel):
+    """Unknown keys are mistakes, values do not change, and docstrings become descriptions."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+# --- Settings, group by group -------------------------------------------------------------------
+
+
+class PolicySettings(Strict):
+    """The decoder-only Transformer."""
+
+    width: Count
+    """Width of the residual stream."""
+    heads: Count
+    """Attention heads; they divide the width."""
+    feed_forward: Count
+    """Width of the hidden layer of each feed-forward block."""
+    layers: Count
+    """Transformer layers."""
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> PolicySettings:
+        if self.width % self.heads:
+            raise PydanticCustomError(
+                "heads",
+                "heads ({heads}) must divide width ({width})",
+                {"heads": self.heads, "width": self.width},
+            )
+        return self
+
+
+class TeacherSettings(Strict):
+    """Who writes the answers that SFT imitates."""
+
+    truth_probability: Probability
+    """Probability q that an example shows the true sum; otherwise it shows the no-carry answer."""
+
+
+class SftSettings(Strict):
+    """Supervised fine-tuning."""
+
+    learning_rate: Positive
+    """Adam's learning rate."""
+    steps: Count
+    """Optimiser steps."""
+    batch_size: Count
+    """Fresh prompts per step, drawn uniformly from all 10,000."""
+
+
+class GrpoSettings(Strict):
+    """Group-relative policy optimisation (Shao et al. 2024, arXiv:2402.03300)."""
+
+    iterations: Count
+    """Iterations, each of one rollout and `epochs` passes over it."""
+    prompts_per_iteration: Count
+    """Prompts per iteration, drawn uniformly from all 10,000."""
+    group_size: Annotated[int, Field(ge=2)]
+    """Completions per prompt, G."""
+    epochs: Count
+    """Passes over the completions of an iteration."""
+    minibatch_size: Count
+    """Completions per optimiser step."""
+    clip_epsilon: Positive
+    """The ratio is clipped to 1 - clip_epsilon .. 1 + clip_epsilon."""
+    learning_rate: Positive
+    """Adam's learning rate."""
+    max_gradient_norm: Positive
+    """Gradients are scaled down to this norm."""
+    advantage_epsilon: Positive
+    """Added to a group's standard deviation where rewards are standardised."""
+    zero_signal_std: Positive
+    """A group whose rewards have a smaller standard deviation than this is a zero-signal group."""
+
+
+class EvaluationSettings(Strict):
+    """Exact evaluation over all 10,000 prompts."""
+
+    every: Count
+    """GRPO iterations between two evaluations; the first (0) and the last are always evaluated."""
+
+
+def _all_optional(model: type[Strict], name: str) -> type[Strict]:
+    """A model like `model` in which every key may be left out; a key that is given is checked."""
+    fields: dict[str, Any] = {}
+    for key, field in model.model_fields.items():
+        optional = copy(field)
+        optional.default = None
+        fields[key] = (field.annotation, optional)
+    return create_model(name, __base__=Strict, __doc__=f"Changes to {model.__name__}.", **fields)
+
+
+Recipe = _all_optional(GrpoSettings, "Recipe")
+
+
+class StudySettings(Strict):
+    """A named set of GRPO runs: every combination of its recipes, teachers, betas and seeds."""
+
+    recipes: Annotated[list[RecipeName], Field(min_length=1), AfterValidator(_unique)]
+    """Names under `recipes`."""
+    teachers: Annotated[list[TeacherName], Field(min_length=1), AfterValidator(_unique)]
+    """Names under `teachers`."""
+    betas: Betas
+    """Strengths of the KL penalty to the SFT reference, per nat (0: none)."""
+    seeds: Seeds | None = None
+    """Run seeds, where they are to differ from the top-level `seeds`."""
+
+
+class FigureSettings(Strict):
+    """What one figure shows."""
+
+    studies: Annotated[list[StudyName], Field(min_length=1), AfterValidator(_unique)]
+    """The studies whose tables it reads."""
+    iterations: Count
+    """The last GRPO iteration that it shows."""
+
+
+class ClaimsSettings(Strict):
+    """The ledger of the documents' claims."""
+
+    studies: Annotated[list[StudyName], Field(min_length=1), AfterValidator(_unique)]
+    """The studies whose tables it reads."""
+    confidence: Annotated[float, Field(gt=0, lt=1)]
+    """Confidence of intervals over seeds and of binomial bounds."""
+
+
+# --- Jobs: what each training stage reads -------------------------------------------------------
+
+
+class SftJob(Strict):
+    """All settings of one SFT job."""
+
+    device: Device
+    """Where to train; `auto` is cuda where there is one, else cpu."""
+    policy: PolicySettings
+    teacher: TeacherSettings
+    sft: SftSettings
+
+
+class GrpoJob(Strict):
+    """All settings of one GRPO job."""
+
+    device: Device
+    """Where to train; `auto` is cuda where there is one, else cpu."""
+    policy: PolicySettings
+    grpo: GrpoSettings
+    evaluation: EvaluationSettings
+
+
+# --- Runs ---------------------------------------------------------------------------------------
+
+
+def decimal(value: float) -> str:
+    """The one way to write a number in a path: '0', '0.04', '0.00001'; no exponent, no '.0'."""
+    return format(Decimal(repr(value or 0)).normalize(), "f")
+
+
+class SftRun(Strict):
+    """The keys of one SFT run."""
+
+    teacher: Name
+    seed: Seed
+
+    @property
+    def path(self) -> str:
+        """The run's folder below results/sft, in Hive style."""
+        return f"teacher={self.teacher}/seed={self.seed}"
+
+
+class GrpoRun(Strict):
+    """The keys of one GRPO run."""
+
+    recipe: Name
+    teacher: Name
+    beta: Beta
+    seed: Seed
+
+    @property
+    def path(self) -> str:
+        """The run's folder below results/grpo, in Hive style."""
+        beta = decimal(self.beta)
+        return f"recipe={self.recipe}/teacher={self.teacher}/beta={beta}/seed={self.seed}"
+
+
+class Config(Strict):
+    """config.yaml as a whole."""
+
+    device: Device
+    """Where training runs; `auto` is cuda where there is one, else cpu."""
+    seeds: Seeds
+    """Run seeds of every study that names none of its own."""
+    policy: PolicySettings
+    sft: SftSettings
+    teachers: Annotated[dict[Name, TeacherSettings], Field(min_length=1)]
+    grpo: GrpoSettings
+    recipes: Annotated[dict[Name, Recipe], Field(min_length=1)]
+    """Named changes to `grpo`; `base` changes nothing."""
+    evaluation: EvaluationSettings
+    studies: Annotated[dict[Name, StudySettings], Field(min_length=1)]
+    figures: Annotated[dict[FigureName, FigureSettings], Field(min_length=1)]
+    claims: ClaimsSettings
+
+    def sft_job(self, teacher: str) -> SftJob:
+        """Settings of the SFT jobs of `teacher`."""
+        return SftJob(
+            device=self.device, policy=self.policy, teacher=self.teachers[teacher], sft=self.sft
+        )
+
+    def grpo_job(self, recipe: str) -> GrpoJob:
+        """Settings of the GRPO jobs of `recipe`."""
+        changes = self.recipes[recipe].model_dump(exclude_unset=True)
+        grpo = self.grpo.model_copy(update=changes)
+        return GrpoJob(
+            device=self.device, policy=self.policy, grpo=grpo, evaluation=self.evaluation
+        )
+
+    def figure(self, name: str) -> FigureSettings:
+        """Settings of the figure `name`. Raises a `UserError` if the config has none such."""
+        if name not in self.figures:
+            raise UserError(f"no figure is named {name}. Figures: {', '.join(self.figures)}.")
+        return self.figures[name]
+
+    def study(self, name: str) -> StudySettings:
+        """The study `name`, its seeds filled in."""
+        study = self.studies[name]
+        return study.model_copy(update={"seeds": study.seeds or self.seeds})
+
+    def runs(self, study: str) -> list[GrpoRun]:
+        """The runs of a study, in the order in which its table holds them."""
+        return study_runs(self.study(study))
+
+
+def study_runs(study: StudySettings) -> list[GrpoRun]:
+    """Every combination of the study's recipes, teachers, betas and seeds."""
+    return [
+        GrpoRun(recipe=recipe, teacher=teacher, beta=beta, seed=seed)
+        for recipe, teacher, beta, seed in itertools.product(
+            study.recipes, study.teachers, study.betas, study.seeds
+        )
+    ]
+
+
+# --- Checking config.yaml -----------------------------------------------------------------------
+
+
+def check_yaml(path: Path) -> None:
+    """Raise a `UserError` with line and column if the file at `path` is not YAML."""
+    try:
+        yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not valid YAML: {error}") from None
+
+
+def load_config(raw: Mapping[str, Any]) -> Config:
+    """The checked config. Raises one `UserError` that lists every mistake."""
+    context: dict[str, Any] = {"figures": FIGURES}
+    for kind in ("teachers", "recipes", "studies"):
+        if isinstance(raw.get(kind), Mapping):
+            context[kind] = list(raw[kind])
+    try:
+        return Config.model_validate(dict(raw), strict=True, context=context)
+    except ValidationError as error:
+        raise UserError(explain(error, Config, "the config")) from None
+
+
+def explain(error: ValidationError, model: type[BaseModel], source: str) -> str:
+    """All mistakes of a validation, a line each: the key's path, what was found, what is allowed."""
+    mistakes = [_explain_one(mistake, model) for mistake in error.errors(include_url=False)]
+    count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+    return "\n".join([f"{count} in {source}:", *(f"  {line}" for line in mistakes)])
+
+
+def _explain_one(mistake: Mapping[str, Any], model: type[BaseModel]) -> str:
+    location = mistake["loc"]
+    path = ".".join(str(part) for part in location if part != "[key]") or "(top level)"
+    found = repr(mistake["input"])
+    found = found if len(found) <= 60 else f"{found[:57]}..."
+    kind, message = mistake["type"], mistake["msg"]
+    if kind == "missing":
+        return f"{path}: missing. Add this key; see config.yaml for its meaning."
+    if kind == "extra_forbidden":
+        allowed = _keys_at(model, location[:-1])
+        close = difflib.get_close_matches(str(location[-1]), allowed, n=1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        return f"{path}: unknown key.{hint} Allowed here: {', '.join(allowed)}."
+    if kind == "string_pattern_mismatch":
+        message = "names are lower-case letters, digits and _, and begin with a letter"
+    if kind.startswith(("int_", "float_")) and isinstance(mistake["input"], str):
+        message += " (numbers are written without quotes, and YAML wants 1.0e-3 for 1e-3)"
+    return f"{path}: found {found}. {message[0].upper()}{message[1:]}."
+
+
+def _keys_at(model: Any, location: tuple[Any, ...]) -> list[str]:
+    """The keys that are allowed at a path of the config."""
+    for part in location:
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            model = model.model_fields[part].annotation
+        else:  # dict[name, model]
+            model = get_args(model)[-1]
+    return list(model.model_fields)

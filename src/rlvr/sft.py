@@ -1,0 +1,81 @@
+"""SFT: imitate a teacher's answers, from random weights. One run of one (teacher, seed).
+
+    python -m rlvr.sft --help
+"""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rlvr import command_line
+from rlvr.addition import draw_prompts, encode_answer, encode_prompt, teacher_answer
+from rlvr.evaluation import evaluate
+from rlvr.policy import Policy, initial_policy, prepare_torch, save_policy
+from rlvr.records import provenance, write_parquet
+from rlvr.schemas import SFT_METRICS
+from rlvr.settings import SftJob, SftRun
+from rlvr.streams import stream
+
+LOG_EVERY = 100  # steps
+
+
+def sft_loss(policy: Policy, prompts: Tensor, answers: Tensor) -> Tensor:
+    """Mean cross-entropy per answer token, nats, of `answers` (n, 3) after `prompts` (n, 7)."""
+    logits = policy.answer_logits(prompts, answers)
+    return functional.cross_entropy(logits.flatten(0, 1), answers.flatten())
+
+
+def train(job: SftJob, seed: int) -> tuple[Policy, list[dict[str, Any]]]:
+    """The trained policy, and a metrics row per step (see `SFT_METRICS`)."""
+    device = prepare_torch(job.device)
+    policy = initial_policy(job.policy, seed).to(device)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=job.sft.learning_rate)
+    rows: list[dict[str, Any]] = []
+    for step in range(1, job.sft.steps + 1):
+        generator = stream(seed, "sft_batch", step)
+        a, b = draw_prompts(job.sft.batch_size, generator)
+        shown = teacher_answer(a, b, job.teacher.truth_probability, generator)
+        prompts, answers = encode_prompt(a, b).to(device), encode_answer(shown).to(device)
+
+        loss = sft_loss(policy, prompts, answers)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+        rows.append({"step": step, "loss": loss.item()})
+        if step % LOG_EVERY == 0 or step == job.sft.steps:
+            logging.info("step %d of %d: loss %.4f", step, job.sft.steps, rows[-1]["loss"])
+    rows[-1].update(evaluate(policy))
+    logging.info("greedy accuracy %.4f", rows[-1]["accuracy"])
+    return policy, rows
+
+
+class SftStage(SftJob):
+    """Train a policy to imitate a teacher (SFT)."""
+
+    run: SftRun
+    """Keys of this run."""
+    policy_out: Path
+    """The weights to write (safetensors)."""
+    metrics_out: Path
+    """The metrics to write (Parquet)."""
+
+    def cli_cmd(self) -> None:
+        """Train, then write weights and metrics."""
+        policy, rows = train(self, self.run.seed)
+        made_by = provenance(
+            "rlvr.sft",
+            self.run.model_dump(),
+            self.model_dump(include=set(SftJob.model_fields)),
+            parameters=policy.parameter_count(),
+        )
+        save_policy(policy, self.policy_out, made_by)
+        write_parquet(self.metrics_out, rows, SFT_METRICS, made_by)
+
+
+if __name__ == "__main__":
+    command_line.run(SftStage)

@@ -1,0 +1,22 @@
+rule claims:
+    """Measure every claim of the document against the tables, with spread and verdict."""
+    input:
+        tables=collect("results/tables/{study}.parquet", study=settings.claims.studies),
+    output:
+        parquet="results/claims.parquet",
+        markdown="results/claims.md",
+    params:
+        confidence=settings.claims.confidence,
+        code=source_digest("rlvr.claims"),
+    log:
+        "results/logs/claims.log",
+    benchmark:
+        "results/benchmarks/claims.jsonl"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "python -m rlvr.claims {input.tables}"
+        " --confidence {params.confidence} --benchmarks-in results/benchmarks"
+        " --parquet-out {output.parquet} --markdown-out {output.markdown} > {log} 2>&1"

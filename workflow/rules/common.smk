@@ -1,0 +1,33 @@
+# What all rules share: the checked settings, the names that wildcards may take, the environment.
+import os
+import re
+import sys
+
+from snakemake.exceptions import WorkflowError
+
+from rlvr.command_line import flags
+from rlvr.errors import UserError
+from rlvr.settings import decimal, load_config
+from rlvr.source_digest import source_digest
+
+try:
+    settings = load_config(config)
+except UserError as error:
+    raise WorkflowError(str(error))
+
+# Jobs use the Python that runs Snakemake, also where its environment is not activated.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+# `gpu` is a resource that profiles can limit; `auto` takes what it finds and reserves nothing.
+GPU = int(settings.device == "cuda")
+
+
+wildcard_constraints:
+    teacher="|".join(settings.teachers),
+    recipe="|".join(settings.recipes),
+    beta="|".join(
+        re.escape(decimal(beta)) for study in settings.studies.values() for beta in study.betas
+    ),
+    seed="[0-9]+",
+    study="|".join(settings.studies),
+    figure="[^/]+",

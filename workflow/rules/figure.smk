@@ -1,0 +1,24 @@
+rule figure:
+    """Draw one figure from the tables of its studies, as PDF and as PNG."""
+    input:
+        tables=lambda wildcards: collect(
+            "results/tables/{study}.parquet", study=settings.figure(wildcards.figure).studies
+        ),
+    output:
+        pdf="results/{figure}.pdf",
+        png="results/{figure}.png",
+    params:
+        iterations=lambda wildcards: settings.figure(wildcards.figure).iterations,
+        code=lambda wildcards: source_digest(f"rlvr.figures.{wildcards.figure}"),
+    log:
+        "results/logs/figures/{figure}.log",
+    benchmark:
+        "results/benchmarks/figures/{figure}.jsonl"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "python -m rlvr.figures.{wildcards.figure} {input.tables}"
+        " --iterations {params.iterations}"
+        " --pdf-out {output.pdf} --png-out {output.png} > {log} 2>&1"

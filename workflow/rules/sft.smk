@@ -1,0 +1,21 @@
+rule sft:
+    """Train a policy to imitate a teacher's answers, from random weights."""
+    output:
+        policy="results/sft/teacher={teacher}/seed={seed}/policy.safetensors",
+        metrics="results/sft/teacher={teacher}/seed={seed}/metrics.parquet",
+    params:
+        settings=lambda wildcards: flags(settings.sft_job(wildcards.teacher)),
+        code=source_digest("rlvr.sft"),
+    log:
+        "results/logs/sft/teacher={teacher}/seed={seed}.log",
+    benchmark:
+        "results/benchmarks/sft/teacher={teacher}/seed={seed}.jsonl"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+        gpu=GPU,
+    shell:
+        "python -m rlvr.sft {params.settings}"
+        " --run.teacher {wildcards.teacher} --run.seed {wildcards.seed}"
+        " --policy-out {output.policy} --metrics-out {output.metrics} > {log} 2>&1"

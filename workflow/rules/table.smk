@@ -1,0 +1,23 @@
+rule table:
+    """Join the metrics of a study's runs into one table."""
+    input:
+        lambda wildcards: collect(
+            "results/grpo/{run.path}/metrics.parquet", run=settings.runs(wildcards.study)
+        ),
+    output:
+        table="results/tables/{study}.parquet",
+    params:
+        # The study, not the list of its files: a shell command has room for some 1,600 paths.
+        study=lambda wildcards: flags(settings.study(wildcards.study)),
+        code=source_digest("rlvr.table"),
+    log:
+        "results/logs/tables/{study}.log",
+    benchmark:
+        "results/benchmarks/tables/{study}.jsonl"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "python -m rlvr.table {params.study} --runs-in results/grpo"
+        " --table-out {output.table} > {log} 2>&1"
