@@ -1,1 +1,1 @@
-"""GRPO with verifiable rewards on two-digit addition: training stages, tables, claims and figures."""
+"""GRPO with verifiable rewards on two-digit addition: training, tables, claims and figures."""

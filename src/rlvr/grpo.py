@@ -64,7 +64,12 @@ class Batch(NamedTuple):
 
 
 def collect(
-    policy: Policy, reference: Policy, settings: GrpoSettings, beta: float, seed: int, iteration: int
+    policy: Policy,
+    reference: Policy,
+    settings: GrpoSettings,
+    beta: float,
+    seed: int,
+    iteration: int,
 ) -> tuple[Batch, dict[str, Any]]:
     """Sample G completions for each of the iteration's prompts, and score them.
 

@@ -1,11 +1,10 @@
 """Files of numbers: Parquet with provenance, and writing that never leaves half a file.
 
-Which columns a file has, and what they mean, stands in `rlvr.schemas`.
+Schemas stand with what fills them: `rlvr.schemas` for GRPO runs, `rlvr.sft`, `rlvr.ledger`.
 """
 
 import importlib.metadata
 import json
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,11 @@ import pyarrow.parquet as pq
 
 from rlvr.errors import UserError
 from rlvr.source_digest import source_digest
+
+
+def column(name: str, kind: pa.DataType, unit: str, description: str) -> pa.Field:
+    """A column that says in the file itself what it holds."""
+    return pa.field(name, kind, metadata={"unit": unit, "description": description})
 
 
 def provenance(stage: str, run: dict[str, Any], settings: dict[str, Any], **more: Any) -> dict:
@@ -41,7 +45,7 @@ def replacing(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         yield partial
-        os.replace(partial, path)
+        partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -69,7 +73,7 @@ def read_parquet(path: Path, schema: pa.Schema) -> tuple[pa.Table, dict[str, Any
         raise UserError(f"{path}: not a readable Parquet file ({error}).") from None
     found = {field.name: field.type for field in table.schema}
     wrong = [
-        f"column {field.name}: expected {field.type}, found {found.get(field.name, 'no such column')}"
+        f"column {field.name} is {found.get(field.name, 'missing')}, expected {field.type}"
         for field in schema
         if found.get(field.name) != field.type
     ]

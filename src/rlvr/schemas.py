@@ -1,36 +1,11 @@
-"""The columns of every Parquet file: name, type, unit and meaning, written once.
+"""The columns of GRPO runs and of the studies' tables: name, type, unit and meaning, written once.
 
 Units and meanings travel in the files' own metadata, so that a reader needs nothing of ours.
 """
 
 import pyarrow as pa
 
-
-def column(name: str, kind: pa.DataType, unit: str, description: str) -> pa.Field:
-    """A column that says in the file itself what it holds."""
-    return pa.field(name, kind, metadata={"unit": unit, "description": description})
-
-
-SFT_METRICS = pa.schema(
-    [
-        column("step", pa.int64(), "optimiser steps", "step of SFT, from 1"),
-        column("loss", pa.float64(), "nats per token", "mean cross-entropy of the answer tokens"),
-        column("accuracy", pa.float64(), "fraction", "greedy, exact over all prompts; last step"),
-        column("accuracy_carry", pa.float64(), "fraction", "the same over the carry prompts"),
-        column(
-            "success_probability",
-            pa.float64(),
-            "probability",
-            "of sampling the right answer, mean over all prompts; last step",
-        ),
-        column(
-            "success_probability_carry",
-            pa.float64(),
-            "probability",
-            "the same over the carry prompts",
-        ),
-    ]
-)
+from rlvr.records import column
 
 METRICS = pa.schema(
     [

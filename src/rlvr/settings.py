@@ -343,7 +343,7 @@ def load_config(raw: Mapping[str, Any]) -> Config:
 
 
 def explain(error: ValidationError, model: type[BaseModel], source: str) -> str:
-    """All mistakes of a validation, a line each: the key's path, what was found, what is allowed."""
+    """All mistakes of a validation, a line each: path, what was found, what is allowed."""
     mistakes = [_explain_one(mistake, model) for mistake in error.errors(include_url=False)]
     count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
     return "\n".join([f"{count} in {source}:", *(f"  {line}" for line in mistakes)])

@@ -1,12 +1,13 @@
 """SFT: imitate a teacher's answers, from random weights. One run of one (teacher, seed).
 
-    python -m rlvr.sft --help
+python -m rlvr.sft --help
 """
 
 import logging
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -15,12 +16,32 @@ from rlvr import command_line
 from rlvr.addition import draw_prompts, encode_answer, encode_prompt, teacher_answer
 from rlvr.evaluation import evaluate
 from rlvr.policy import Policy, initial_policy, prepare_torch, save_policy
-from rlvr.records import provenance, write_parquet
-from rlvr.schemas import SFT_METRICS
+from rlvr.records import column, provenance, write_parquet
 from rlvr.settings import SftJob, SftRun
 from rlvr.streams import stream
 
 LOG_EVERY = 100  # steps
+
+SFT_METRICS = pa.schema(
+    [
+        column("step", pa.int64(), "optimiser steps", "step of SFT, from 1"),
+        column("loss", pa.float64(), "nats per token", "mean cross-entropy of the answer tokens"),
+        column("accuracy", pa.float64(), "fraction", "greedy, exact over all prompts; last step"),
+        column("accuracy_carry", pa.float64(), "fraction", "the same over the carry prompts"),
+        column(
+            "success_probability",
+            pa.float64(),
+            "probability",
+            "of sampling the right answer, mean over all prompts; last step",
+        ),
+        column(
+            "success_probability_carry",
+            pa.float64(),
+            "probability",
+            "the same over the carry prompts",
+        ),
+    ]
+)
 
 
 def sft_loss(policy: Policy, prompts: Tensor, answers: Tensor) -> Tensor:

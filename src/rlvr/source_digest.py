@@ -44,7 +44,7 @@ def _tree(module: str) -> ast.Module:
 
 
 def _imports(module: str) -> set[str]:
-    """Our modules that `module` names in an import, anywhere in it, and the packages they lie in."""
+    """Our modules that `module` imports, anywhere in it, and the packages they lie in."""
     names: set[str] = set()
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.Import):

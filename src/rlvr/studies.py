@@ -11,6 +11,18 @@ from rlvr.records import read_parquet
 from rlvr.schemas import RUN_KEYS, STUDY
 
 
+class Arm(NamedTuple):
+    """Runs that differ in their seeds alone."""
+
+    recipe: str
+    teacher: str
+    beta: float
+
+
+WEAK = Arm("base", "weak", 0.0)
+COLD = Arm("short", "cold", 0.0)
+
+
 class Studies(NamedTuple):
     """The joined tables of one or more studies."""
 
@@ -19,26 +31,33 @@ class Studies(NamedTuple):
     arms: list[dict[str, Any]]
     """How the runs were made: settings, code and packages, by recipe and teacher."""
 
-    def rows(self, recipe: str, teacher: str, beta: float) -> pd.DataFrame:
+    def rows(self, arm: Arm) -> pd.DataFrame:
         """All rows of one arm. Raises a `UserError` if the tables hold none."""
         frame = self.frame
-        chosen = (frame.recipe == recipe) & (frame.teacher == teacher) & (frame.beta == beta)
-        if not chosen.any():
-            held = self.frame[["recipe", "teacher", "beta"]].drop_duplicates()
+        of_arm = (frame[list(Arm._fields)] == arm).all(axis=1)
+        if not of_arm.any():
+            held = frame[list(Arm._fields)].drop_duplicates().itertuples(index=False, name=None)
             raise UserError(
-                f"the tables hold no run of recipe {recipe}, teacher {teacher}, beta {beta:g}; "
-                f"they hold {'; '.join(' '.join(map(str, row)) for row in held.values)}. "
-                "Name another study in config.yaml."
+                f"the tables hold no run of {arm}. They hold {', '.join(map(str, held))}. "
+                "Name a study that has it in config.yaml."
             )
-        return frame[chosen]
+        return frame[of_arm]
 
-    def arm(self, recipe: str, teacher: str) -> dict[str, Any]:
+    def run_keys(self) -> list[dict[str, Any]]:
+        """The keys of each run."""
+        return self.frame[RUN_KEYS.names].drop_duplicates().to_dict("records")
+
+    def made_by(self, arm: Arm) -> dict[str, Any]:
         """How the runs of an arm were made."""
-        return next(a for a in self.arms if (a["recipe"], a["teacher"]) == (recipe, teacher))
+        return next(a for a in self.arms if (a["recipe"], a["teacher"]) == arm[:2])
 
-    def truth_probability(self, recipe: str, teacher: str) -> float:
+    def truth_probability(self, arm: Arm) -> float:
         """The q of the teacher that an arm started from."""
-        return self.arm(recipe, teacher)["sft"]["settings"]["teacher"]["truth_probability"]
+        return self.made_by(arm)["sft"]["settings"]["teacher"]["truth_probability"]
+
+    def group_size(self, arm: Arm) -> int:
+        """Completions per prompt, G."""
+        return self.made_by(arm)["settings"]["grpo"]["group_size"]
 
 
 def read_studies(paths: Sequence[Path]) -> Studies:

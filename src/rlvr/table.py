@@ -1,6 +1,6 @@
 """A study's table: the metrics of all its GRPO runs in one tidy Parquet file, run keys in front.
 
-    python -m rlvr.table --help
+python -m rlvr.table --help
 """
 
 from pathlib import Path

@@ -1,0 +1,36 @@
+"""Figure 3: where SFT never shows the right answer, GRPO has no signal to learn from.
+
+Greedy accuracy and the fraction of zero-signal groups, weak start against cold start.
+"""
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from rlvr import theory
+from rlvr.figures import stage, style
+from rlvr.studies import COLD, WEAK, Studies
+
+
+def draw(studies: Studies, iterations: int) -> Figure:
+    """The figure, up to an iteration."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=style.PAIR)
+    for arm, color in ((WEAK, style.BLUE), (COLD, style.RED)):
+        rows = studies.rows(arm).query("iteration <= @iterations")
+        q = studies.truth_probability(arm)
+        name = f"{arm.teacher} start (q = {q:g})"
+        style.draw_seeds(left, rows, "accuracy", color, name, band=True)
+        style.draw_seeds(right, rows, "zero_signal_fraction", color, name)
+        start = theory.zero_signal_fraction(q, studies.group_size(arm))
+        right.axhline(start, color=color, linestyle=":", linewidth=1.2)
+    base = theory.base_accuracy()
+    left.axhline(base, color=style.GREY, linestyle=":", linewidth=1.2)
+    left.set(ylabel="greedy accuracy, exact over 10,000 prompts")
+    right.set(ylabel="zero-signal fraction of the batch's groups")
+    for axes in (left, right):
+        axes.set(xlabel="GRPO iteration", xlim=(0, iterations), ylim=(-0.02, 1.05))
+    left.legend(loc="center right", title=style.seeds_note(rows))
+    return figure
+
+
+if __name__ == "__main__":
+    stage.run(draw)

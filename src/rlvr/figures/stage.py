@@ -1,0 +1,39 @@
+"""The command line that every figure's module has: tables in, a PDF and a PNG out."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from pydantic_settings import CliPositionalArg
+
+from rlvr import command_line
+from rlvr.figures import style
+from rlvr.records import replacing
+from rlvr.settings import Count, Strict
+from rlvr.studies import Studies, read_studies
+
+
+def run(draw: Callable[[Studies, int], Figure]) -> None:
+    """Read the command line and draw; `draw` gets the studies and the last iteration to show."""
+
+    class FigureStage(Strict):
+        """Draw one figure from its studies' tables."""
+
+        tables: CliPositionalArg[list[Path]]
+        """The studies' tables (Parquet)."""
+        iterations: Count
+        """The last GRPO iteration to show."""
+        pdf_out: Path
+        """The figure to write (PDF)."""
+        png_out: Path
+        """The same as a picture (PNG)."""
+
+        def cli_cmd(self) -> None:
+            """Draw and write; no dates in the files, so that equal data give equal bytes."""
+            style.use()
+            figure = draw(read_studies(self.tables), self.iterations)
+            with replacing(self.pdf_out) as pdf, replacing(self.png_out) as png:
+                figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
+                figure.savefig(png, format="png")
+
+    command_line.run(FigureStage)

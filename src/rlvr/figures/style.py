@@ -1,0 +1,76 @@
+"""The house style of all figures: fonts, colours, and how a quantity over seeds is drawn."""
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.axes import Axes
+
+BLUE, RED, GREY = "#2166AC", "#D6604D", "#808080"  # told apart with any colour vision
+SINGLE, PAIR = (7.2, 4.8), (10.0, 4.2)  # inches
+
+RC = {
+    "font.family": "STIXGeneral",  # ships with Matplotlib: every machine draws the same glyphs
+    "mathtext.fontset": "stix",
+    "axes.labelsize": 11,
+    "axes.titlesize": 11,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "legend.fontsize": 9,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#DDDDDD",
+    "grid.linestyle": "--",
+    "grid.linewidth": 0.6,
+    "figure.constrained_layout.use": True,
+    "pdf.fonttype": 42,  # embedded as TrueType, so that text stays text
+    "savefig.dpi": 200,
+}
+
+
+def use() -> None:
+    """Draw with this style from here on, without a display."""
+    mpl.use("Agg")
+    mpl.rcParams.update(RC)
+
+
+def draw_seeds(
+    axes: Axes,
+    rows: pd.DataFrame,
+    column: str,
+    color: str,
+    label: str,
+    *,
+    band: bool = False,
+    linestyle: str = "-",
+) -> None:
+    """A column over iterations: each seed as a thin line, their mean, and a band of ±1 std."""
+    by_seed = rows.pivot(index="iteration", columns="seed", values=column).dropna()
+    axes.plot(by_seed.index, by_seed, color=color, linewidth=0.6, alpha=0.45)
+    mean = by_seed.mean(axis=1)
+    axes.plot(mean.index, mean, color=color, linewidth=2, label=label, linestyle=linestyle)
+    if band and by_seed.shape[1] > 1:
+        std = by_seed.std(axis=1)
+        axes.fill_between(mean.index, mean - std, mean + std, color=color, alpha=0.15, linewidth=0)
+
+
+def margin_note(axes: Axes, value: float, text: str, color: str) -> None:
+    """A tick and a note outside the right edge: where theory puts a quantity."""
+    axes.annotate(
+        text,
+        xy=(1, value),
+        xytext=(10, 0),
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+        va="center",
+        fontsize=9,
+        color=color,
+        annotation_clip=False,
+        arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 0.8, "shrinkB": 0},
+    )
+
+
+def seeds_note(rows: pd.DataFrame) -> str:
+    """What lines and bands are, for a legend's title."""
+    return f"mean of {rows.seed.nunique()} seeds; thin: each seed"

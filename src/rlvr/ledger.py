@@ -1,0 +1,177 @@
+"""What a claim is, how it is judged on the evidence, and how the ledger of claims reads.
+
+A claim that fails is a result, not an error.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isinf, isnan, nan
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rlvr.records import column
+from rlvr.statistics import failure_rate_bound, mean_interval
+from rlvr.studies import Studies
+
+CLAIMS = pa.schema(
+    [
+        column("claim", pa.string(), "name", "key of the claim"),
+        column("statement", pa.string(), "text", "what the document says"),
+        column("unit", pa.string(), "text", "unit of all values of this row"),
+        column("document", pa.list_(pa.float64()), "unit", "the document's own values"),
+        column("seeds", pa.list_(pa.int64()), "1", "seeds of `ours`; empty for a single value"),
+        column("ours", pa.list_(pa.float64()), "unit", "nan: not measured; inf: never reached"),
+        column("mean", pa.float64(), "unit", "mean of `ours`"),
+        column("interval_low", pa.float64(), "unit", "confidence interval of the mean over seeds"),
+        column("interval_high", pa.float64(), "unit", "its upper end"),
+        column("interval_method", pa.string(), "text", "t, BCa bootstrap, or none"),
+        column("theory", pa.float64(), "unit", "theory's value; nan where there is none"),
+        column("low", pa.float64(), "unit", "a value holds from here"),
+        column("high", pa.float64(), "unit", "to here"),
+        column("reason", pa.string(), "text", "why these limits"),
+        column("failure_rate_bound", pa.float64(), "1", "exact upper bound, for 'never' claims"),
+        column("verdict", pa.string(), "text", "holds, holds on n of m seeds, fails, not measured"),
+    ]
+)
+
+
+class Evidence(NamedTuple):
+    """All that claims are judged on."""
+
+    studies: Studies
+    minutes: float = nan
+    """What all training jobs took together; nan where that is not to be recorded."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a document, how it is measured, and when it holds: low <= value <= high."""
+
+    key: str
+    statement: str
+    unit: str
+    document: tuple[float, ...]
+    """What the document prints: one value per seed of its own, or one in all."""
+    measure: Callable[[Evidence], dict[int | None, float]]
+    """Values by seed, or a single one under None. nan is not measured, inf is never reached."""
+    low: float
+    high: float
+    reason: str
+    """Why these limits."""
+    theory: Callable[[Evidence], float] = lambda evidence: nan
+    never: bool = False
+    """The claim says that something never happens: then the rate of it is bounded too."""
+
+
+def verdict(holds: Sequence[bool | None], per_seed: bool) -> str:
+    """'holds', 'holds on n of m seeds', 'fails'; 'not measured' where a value is missing (None)."""
+    if not holds or None in holds:
+        return "not measured"
+    if all(holds):
+        return "holds"
+    if any(holds) and per_seed:
+        return f"holds on {sum(holds)} of {len(holds)} seeds"
+    return "fails"
+
+
+def judge(claim: Claim, evidence: Evidence, confidence: float) -> dict[str, Any]:
+    """The claim's row in the ledger; the columns of `CLAIMS`."""
+    values = claim.measure(evidence)
+    holds = [None if isnan(v) else claim.low <= v <= claim.high for v in values.values()]
+    seeds = [seed for seed in values if seed is not None]
+    interval = mean_interval(list(values.values()), confidence)
+    low, high = interval.low, interval.high
+    if claim.unit == "fraction" and claim.low >= 0:  # it cannot leave 0..1; nor may its interval
+        low, high = max(low, 0.0), min(high, 1.0)
+    bound = nan
+    if claim.never and None not in holds:
+        bound = failure_rate_bound(holds.count(False), len(holds), confidence)
+    return {
+        "claim": claim.key,
+        "statement": claim.statement,
+        "unit": claim.unit,
+        "document": list(claim.document),
+        "seeds": seeds,
+        "ours": list(values.values()),
+        "mean": interval.mean,
+        "interval_low": low,
+        "interval_high": high,
+        "interval_method": interval.method,
+        "theory": claim.theory(evidence),
+        "low": claim.low,
+        "high": claim.high,
+        "reason": claim.reason,
+        "failure_rate_bound": bound,
+        "verdict": verdict(holds, per_seed=bool(seeds)),
+    }
+
+
+# --- The ledger as Markdown ----------------------------------------------------------------------
+
+
+def _number(value: float, unit: str) -> str:
+    if isnan(value):
+        return "–"
+    if isinf(value):
+        return "never" if value > 0 else "−∞"
+    if unit == "parameters":
+        return f"{value:,.0f}"
+    if unit in ("minutes", "iterations"):
+        return f"{value:.3g}"
+    return f"{value:.3f}".replace("-", "−")
+
+
+def _ledger_line(row: dict[str, Any], confidence: float) -> str:
+    unit = row["unit"]
+    document, ours = (
+        " / ".join(_number(value, unit) for value in row[key]) for key in ("document", "ours")
+    )
+    mean = _number(row["mean"], unit) if row["seeds"] else ""
+    if not isnan(row["interval_low"]):
+        low, high = (_number(row[key], unit) for key in ("interval_low", "interval_high"))
+        mean += f" [{low}, {high}]"
+    judged = f"**{row['verdict']}**"
+    if not isnan(row["failure_rate_bound"]):
+        judged += f"; rate of failing ≤ {row['failure_rate_bound']:.2f} ({confidence:.0%} bound)"
+    theory = _number(row["theory"], unit)
+    statement = f"{row['statement']}; {unit}"
+    return f"| {statement} | {document} | {ours} | {mean} | {theory} | {judged} |"
+
+
+def _rule_line(row: dict[str, Any]) -> str:
+    low, high = (_number(row[key], row["unit"]) for key in ("low", "high"))
+    return f"- `{row['claim']}`: {low} to {high} {row['unit']}. Why: {row['reason']}."
+
+
+def as_markdown(rows: Sequence[dict[str, Any]], confidence: float) -> str:
+    """The ledger for people: a table, then the rules that made the verdicts."""
+    verdicts = [row["verdict"] for row in rows]
+    counts = {
+        "hold": verdicts.count("holds"),
+        "hold on some seeds": sum(v.startswith("holds on") for v in verdicts),
+        "fail": verdicts.count("fails"),
+        "not measured": verdicts.count("not measured"),
+    }
+    seeds = sorted({seed for row in rows for seed in row["seeds"]})
+    methods = sorted({row["interval_method"] for row in rows} - {"none"})
+    return "\n".join(
+        [
+            "# Claims of document A",
+            "",
+            f"{len(rows)} claims: " + ", ".join(f"{n} {name}" for name, n in counts.items()) + ".",
+            f"Ours: seeds {', '.join(map(str, seeds))}, in this order. Intervals: {confidence:.0%}"
+            f" over seeds ({' and '.join(methods) or 'none with one seed'}).",
+            "",
+            "| claim | document A | ours, by seed | mean | theory | verdict |",
+            "|---|---|---|---|---|---|",
+            *(_ledger_line(row, confidence) for row in rows),
+            "",
+            "## When a claim holds",
+            "",
+            "Fixed before the first result was seen. A seed holds if its value lies within",
+            "",
+            *map(_rule_line, rows),
+            "",
+        ]
+    )
