@@ -3,10 +3,13 @@ from pathlib import Path
 
 from snakemake.utils import min_version
 
+from rlvr.settings import check_yaml
+
 min_version("9.27")
 
 # Beside this file, wherever the workflow is run from.
 CONFIG_FILE = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)) / "config.yaml"
+check_yaml(CONFIG_FILE)  # Snakemake alone would not say where the mistake is
 
 
 configfile: CONFIG_FILE
@@ -24,5 +27,5 @@ rule all:
     """Every figure of the config, and the ledger of claims."""
     default_target: True
     input:
-        collect("results/{figure}.pdf", figure=settings.figures),
+        collect("results/{figure}.{kind}", figure=settings.figures, kind=["pdf", "png"]),
         rules.claims.output,

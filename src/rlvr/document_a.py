@@ -195,7 +195,7 @@ CLAIMS = (
         statement="figure 2: nothing collapses over 600 iterations without a KL penalty "
         "(largest fall of greedy accuracy below its best so far)",
         unit="fraction",
-        document=(0.0,),
+        document=(),
         measure=per_seed(WEAK, largest_fall("accuracy", 600)),
         low=0.0,
         high=0.1,

@@ -52,7 +52,7 @@ class Claim:
     statement: str
     unit: str
     document: tuple[float, ...]
-    """What the document prints: one value per seed of its own, or one in all."""
+    """What the document prints: one value per seed of its own, one in all, none for a sentence."""
     measure: Callable[[Evidence], dict[int | None, float]]
     """Values by seed, or a single one under None. nan is not measured, inf is never reached."""
     low: float
@@ -122,10 +122,18 @@ def _number(value: float, unit: str) -> str:
     return f"{value:.3f}".replace("-", "−")
 
 
+def _exact(value: float, unit: str) -> str:
+    """A number that was not measured, in as many digits as it has, up to five decimals."""
+    if unit != "fraction" or isnan(value) or isinf(value):
+        return _number(value, unit)
+    return f"{value:.5f}".rstrip("0").rstrip(".")
+
+
 def _ledger_line(row: dict[str, Any], confidence: float) -> str:
     unit = row["unit"]
     document, ours = (
-        " / ".join(_number(value, unit) for value in row[key]) for key in ("document", "ours")
+        " / ".join(_number(value, unit) for value in row[key]) or "in words"
+        for key in ("document", "ours")
     )
     mean = _number(row["mean"], unit) if row["seeds"] else ""
     if not isnan(row["interval_low"]):
@@ -134,13 +142,13 @@ def _ledger_line(row: dict[str, Any], confidence: float) -> str:
     judged = f"**{row['verdict']}**"
     if not isnan(row["failure_rate_bound"]):
         judged += f"; rate of failing ≤ {row['failure_rate_bound']:.2f} ({confidence:.0%} bound)"
-    theory = _number(row["theory"], unit)
+    theory = _exact(row["theory"], unit)
     statement = f"{row['statement']}; {unit}"
     return f"| {statement} | {document} | {ours} | {mean} | {theory} | {judged} |"
 
 
 def _rule_line(row: dict[str, Any]) -> str:
-    low, high = (_number(row[key], row["unit"]) for key in ("low", "high"))
+    low, high = (_exact(row[key], row["unit"]) for key in ("low", "high"))
     return f"- `{row['claim']}`: {low} to {high} {row['unit']}. Why: {row['reason']}."
 
 

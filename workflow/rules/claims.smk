@@ -5,9 +5,6 @@ rule claims:
     output:
         parquet="results/claims.parquet",
         markdown="results/claims.md",
-    params:
-        confidence=settings.claims.confidence,
-        code=source_digest("rlvr.claims"),
     log:
         "results/logs/claims.log",
     benchmark:
@@ -16,6 +13,9 @@ rule claims:
     resources:
         mem_mb=1000,
         runtime=10,
+    params:
+        confidence=settings.claims.confidence,
+        code=source_digest("rlvr.claims"),
     shell:
         "python -m rlvr.claims {input.tables}"
         " --confidence {params.confidence} --benchmarks-in results/benchmarks"

@@ -1,22 +1,16 @@
 # What all rules share: the checked settings, the names that wildcards may take, the environment.
-import os
 import re
+import shlex
 import sys
 
-from snakemake.exceptions import WorkflowError
-
 from rlvr.command_line import flags
-from rlvr.errors import UserError
 from rlvr.settings import decimal, load_config
 from rlvr.source_digest import source_digest
 
-try:
-    settings = load_config(config)
-except UserError as error:
-    raise WorkflowError(str(error))
+settings = load_config(config)
 
 # Jobs use the Python that runs Snakemake, also where its environment is not activated.
-os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+shell.prefix(f"set -euo pipefail; PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
 # `gpu` is a resource that profiles can limit; `auto` takes what it finds and reserves nothing.
 GPU = int(settings.device == "cuda")

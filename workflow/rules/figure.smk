@@ -7,9 +7,6 @@ rule figure:
     output:
         pdf="results/{figure}.pdf",
         png="results/{figure}.png",
-    params:
-        iterations=lambda wildcards: settings.figure(wildcards.figure).iterations,
-        code=lambda wildcards: source_digest(f"rlvr.figures.{wildcards.figure}"),
     log:
         "results/logs/figures/{figure}.log",
     benchmark:
@@ -18,6 +15,9 @@ rule figure:
     resources:
         mem_mb=1000,
         runtime=10,
+    params:
+        iterations=lambda wildcards: settings.figure(wildcards.figure).iterations,
+        code=lambda wildcards: source_digest(f"rlvr.figures.{wildcards.figure}"),
     shell:
         "python -m rlvr.figures.{wildcards.figure} {input.tables}"
         " --iterations {params.iterations}"

@@ -5,9 +5,6 @@ rule grpo:
     output:
         policy="results/grpo/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}/policy.safetensors",
         metrics="results/grpo/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}/metrics.parquet",
-    params:
-        settings=lambda wildcards: flags(settings.grpo_job(wildcards.recipe)),
-        code=source_digest("rlvr.grpo"),
     log:
         "results/logs/grpo/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}.log",
     benchmark:
@@ -17,6 +14,9 @@ rule grpo:
         mem_mb=1000,
         runtime=30,
         gpu=GPU,
+    params:
+        settings=lambda wildcards: flags(settings.grpo_job(wildcards.recipe)),
+        code=source_digest("rlvr.grpo"),
     shell:
         "python -m rlvr.grpo {params.settings}"
         " --run.recipe {wildcards.recipe} --run.teacher {wildcards.teacher}"

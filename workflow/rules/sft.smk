@@ -3,9 +3,6 @@ rule sft:
     output:
         policy="results/sft/teacher={teacher}/seed={seed}/policy.safetensors",
         metrics="results/sft/teacher={teacher}/seed={seed}/metrics.parquet",
-    params:
-        settings=lambda wildcards: flags(settings.sft_job(wildcards.teacher)),
-        code=source_digest("rlvr.sft"),
     log:
         "results/logs/sft/teacher={teacher}/seed={seed}.log",
     benchmark:
@@ -15,6 +12,9 @@ rule sft:
         mem_mb=1000,
         runtime=10,
         gpu=GPU,
+    params:
+        settings=lambda wildcards: flags(settings.sft_job(wildcards.teacher)),
+        code=source_digest("rlvr.sft"),
     shell:
         "python -m rlvr.sft {params.settings}"
         " --run.teacher {wildcards.teacher} --run.seed {wildcards.seed}"

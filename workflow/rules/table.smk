@@ -6,10 +6,6 @@ rule table:
         ),
     output:
         table="results/tables/{study}.parquet",
-    params:
-        # The study, not the list of its files: a shell command has room for some 1,600 paths.
-        study=lambda wildcards: flags(settings.study(wildcards.study)),
-        code=source_digest("rlvr.table"),
     log:
         "results/logs/tables/{study}.log",
     benchmark:
@@ -18,6 +14,10 @@ rule table:
     resources:
         mem_mb=1000,
         runtime=10,
+    params:
+        # The study, not the list of its files: a shell command has room for some 1,600 paths.
+        study=lambda wildcards: flags(settings.study(wildcards.study)),
+        code=source_digest("rlvr.table"),
     shell:
         "python -m rlvr.table {params.study} --runs-in results/grpo"
         " --table-out {output.table} > {log} 2>&1"

@@ -10,28 +10,35 @@ from rlvr import theory
 from rlvr.figures import stage, style
 from rlvr.studies import WEAK, Studies
 
+ZOOM = 40  # iterations in the inset: the whole change is over by then
+
 
 def draw(studies: Studies, iterations: int) -> Figure:
     """The figure, up to an iteration."""
     rows = studies.rows(WEAK).query("iteration <= @iterations")
     base = rows[rows.iteration == 0]
     figure, axes = plt.subplots(figsize=style.SINGLE)
+    inset = axes.inset_axes((0.10, 0.40, 0.40, 0.46))
     for column, name, color, expected in (
         ("accuracy", "all prompts", style.BLUE, theory.base_accuracy()),
         ("accuracy_carry", "carry prompts", style.RED, 0.0),
     ):
-        style.draw_seeds(axes, rows, column, color, name, band=True)
         baseline = base[column].mean()
-        label = f"SFT baseline, {name} ({baseline:.3f})"
-        axes.axhline(baseline, color=color, linestyle=":", linewidth=1.2, label=label)
-        style.margin_note(axes, expected, f"theory {expected:.3f}", color)
+        for where in (axes, inset):
+            style.draw_seeds(where, rows, column, color, name, band=True)
+            label = f"SFT baseline, {name} ({baseline:.3f})"
+            where.axhline(baseline, color=color, linestyle=":", linewidth=1.2, label=label)
+        style.theory_note(axes, expected, "SFT, theory", color)
     axes.set(
         xlabel="GRPO iteration",
         ylabel="greedy accuracy, exact over 10,000 prompts",
         xlim=(0, iterations),
         ylim=(-0.02, 1.02),
     )
-    axes.legend(loc="center right", title=f"{style.seeds_note(rows)}; band: ±1 std")
+    zoom = min(ZOOM, iterations)
+    inset.set(xlim=(0, zoom), ylim=(-0.02, 1.02))
+    inset.set_title(f"the first {zoom} iterations", fontsize=9)
+    style.legend(axes, rows, "; band: ±1 std", loc="center right", bbox_to_anchor=(1, 0.62))
     return figure
 
 

@@ -10,28 +10,32 @@ from rlvr import theory
 from rlvr.figures import stage, style
 from rlvr.studies import WEAK, Studies
 
+WINDOW = 25  # iterations in the running mean of the KL, which single batches estimate with noise
+
 
 def draw(studies: Studies, iterations: int) -> Figure:
     """The figure, up to an iteration."""
     rows = studies.rows(WEAK).query("iteration <= @iterations")
     floor = theory.kl_floor(studies.truth_probability(WEAK))
     figure, left = plt.subplots(figsize=style.SINGLE)
+    right = left.twinx()
     style.draw_seeds(left, rows, "accuracy", style.BLUE, "greedy accuracy, all prompts", band=True)
+    kl_label = f"KL to the SFT policy (mean: running, {WINDOW} iterations)"
+    style.draw_seeds(right, rows, "kl", style.RED, kl_label, window=WINDOW)
+    right.axhline(floor, color="black", linestyle="--", linewidth=1.4)
+    floor_label = f"theory: least KL for 1.00 on carry prompts ({floor:.3f})"
+    right.plot([], [], color="black", linestyle="--", linewidth=1.4, label=floor_label)
+
     left.set(xlabel="GRPO iteration", xlim=(0, iterations), ylim=(0, 1.05))
     left.set_ylabel("greedy accuracy, exact over 10,000 prompts", color=style.BLUE)
     left.tick_params(axis="y", colors=style.BLUE)
-
-    right = left.twinx()
-    style.draw_seeds(right, rows, "kl", style.RED, "KL to the SFT policy")
-    right.axhline(floor, color=style.GREY, linestyle="--", linewidth=1.4)
-    right.grid(visible=False)
-    right.spines["right"].set_visible(True)
     right.set(ylim=(0, None))
     right.set_ylabel("KL(policy || SFT policy), nats per sequence", color=style.RED)
     right.tick_params(axis="y", colors=style.RED)
-    right.plot([], [], color=style.GREY, linestyle="--", label=f"KL floor, theory ({floor:.3f})")
+    right.grid(visible=False)
+    right.spines["right"].set_visible(True)
     handles = [h for axes in (left, right) for h in axes.get_legend_handles_labels()[0]]
-    right.legend(handles=handles, loc="lower right", title=style.seeds_note(rows))
+    style.legend(right, rows, "; band: ±1 std", handles=handles, loc="lower right")
     return figure
 
 

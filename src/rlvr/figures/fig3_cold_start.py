@@ -20,15 +20,16 @@ def draw(studies: Studies, iterations: int) -> Figure:
         name = f"{arm.teacher} start (q = {q:g})"
         style.draw_seeds(left, rows, "accuracy", color, name, band=True)
         style.draw_seeds(right, rows, "zero_signal_fraction", color, name)
-        start = theory.zero_signal_fraction(q, studies.group_size(arm))
-        right.axhline(start, color=color, linestyle=":", linewidth=1.2)
-    base = theory.base_accuracy()
-    left.axhline(base, color=style.GREY, linestyle=":", linewidth=1.2)
+        first = theory.zero_signal_fraction(q, studies.group_size(arm))
+        right.axhline(first, color=color, linestyle=":", linewidth=1.2)
+        style.theory_note(right, first, "first batch,\ntheory", color)
+    left.axhline(theory.base_accuracy(), color=style.GREY, linestyle=":", linewidth=1.2)
+    style.theory_note(left, theory.base_accuracy(), "SFT,\ntheory", style.GREY)
     left.set(ylabel="greedy accuracy, exact over 10,000 prompts")
-    right.set(ylabel="zero-signal fraction of the batch's groups")
-    for axes in (left, right):
+    right.set(ylabel="zero-signal groups, fraction of the batch's groups")
+    for axes, title in ((left, "; band: ±1 std"), (right, "")):
         axes.set(xlabel="GRPO iteration", xlim=(0, iterations), ylim=(-0.02, 1.05))
-    left.legend(loc="center right", title=style.seeds_note(rows))
+        style.legend(axes, rows, title, loc="center right", bbox_to_anchor=(1, 0.6))
     return figure
 
 

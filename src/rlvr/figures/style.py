@@ -1,5 +1,7 @@
 """The house style of all figures: fonts, colours, and how a quantity over seeds is drawn."""
 
+from typing import Any
+
 import matplotlib as mpl
 import pandas as pd
 from matplotlib.axes import Axes
@@ -36,29 +38,28 @@ def use() -> None:
 
 
 def draw_seeds(
-    axes: Axes,
-    rows: pd.DataFrame,
-    column: str,
-    color: str,
-    label: str,
-    *,
-    band: bool = False,
-    linestyle: str = "-",
-) -> None:
-    """A column over iterations: each seed as a thin line, their mean, and a band of ±1 std."""
+    axes: Axes, rows: pd.DataFrame, column: str, color: str, label: str, *,
+    band: bool = False, window: int = 1,
+) -> None:  # fmt: skip
+    """A column over iterations: each seed as a thin line and their mean as a thick one.
+
+    `band` adds ±1 std over seeds; `window` makes the mean a running one over so many iterations.
+    """
     by_seed = rows.pivot(index="iteration", columns="seed", values=column).dropna()
     axes.plot(by_seed.index, by_seed, color=color, linewidth=0.6, alpha=0.45)
     mean = by_seed.mean(axis=1)
-    axes.plot(mean.index, mean, color=color, linewidth=2, label=label, linestyle=linestyle)
+    # Near the ends, where the window would reach beyond them, the mean is left as it is.
+    smooth = mean.rolling(window, center=True).mean().fillna(mean)
+    axes.plot(mean.index, smooth, color=color, linewidth=2, label=label)
     if band and by_seed.shape[1] > 1:
         std = by_seed.std(axis=1)
         axes.fill_between(mean.index, mean - std, mean + std, color=color, alpha=0.15, linewidth=0)
 
 
-def margin_note(axes: Axes, value: float, text: str, color: str) -> None:
-    """A tick and a note outside the right edge: where theory puts a quantity."""
+def theory_note(axes: Axes, value: float, text: str, color: str) -> None:
+    """An arrow and a note outside the right edge: where theory puts a quantity."""
     axes.annotate(
-        text,
+        f"{text}\n{value:.4g}",
         xy=(1, value),
         xytext=(10, 0),
         xycoords=("axes fraction", "data"),
@@ -71,6 +72,7 @@ def margin_note(axes: Axes, value: float, text: str, color: str) -> None:
     )
 
 
-def seeds_note(rows: pd.DataFrame) -> str:
-    """What lines and bands are, for a legend's title."""
-    return f"mean of {rows.seed.nunique()} seeds; thin: each seed"
+def legend(axes: Axes, rows: pd.DataFrame, title: str = "", **placed: Any) -> None:
+    """The legend, headed by what thick and thin lines are."""
+    heading = f"mean of {rows.seed.nunique()} seeds; thin: each seed{title}"
+    axes.legend(title=heading, title_fontsize=9, alignment="left", **placed)

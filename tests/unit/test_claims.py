@@ -1,0 +1,168 @@
+"""The ledger: measurements and verdicts on tables made by hand."""
+
+from math import inf, isnan, nan
+
+import pandas as pd
+import pytest
+
+from rlvr import document_a
+from rlvr.claims import training_minutes
+from rlvr.errors import UserError
+from rlvr.ledger import CLAIMS, Claim, Evidence, as_markdown, judge, verdict
+from rlvr.studies import COLD, WEAK, Arm, Studies
+
+
+def run(**columns):
+    frame = pd.DataFrame(columns)
+    return frame.set_index("iteration")
+
+
+RUN = run(
+    iteration=[0, 1, 2, 3, 4],
+    kl=[nan, 0.0, 0.5, 2.0, 1.0],
+    accuracy=[0.3, nan, 0.95, nan, 0.9],
+)
+
+
+def test_measurements_by_hand():
+    assert document_a.value_at("kl", 3)(RUN) == 2.0
+    assert document_a.mean_over("kl", 2, 4)(RUN) == pytest.approx(3.5 / 3)
+    assert document_a.largest("kl", 4)(RUN) == 2.0
+    assert document_a.change("accuracy", 4)(RUN) == pytest.approx(0.6)
+    assert document_a.first_above("accuracy", 0.9, 4)(RUN) == 2
+    assert document_a.first_above("accuracy", 0.99, 4)(RUN) == inf
+    assert document_a.largest_fall("accuracy", 4)(RUN) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        document_a.value_at("kl", 9),
+        document_a.mean_over("kl", 2, 9),
+        document_a.largest("kl", 9),
+        document_a.change("accuracy", 9),
+        document_a.first_above("accuracy", 0.99, 9),
+        document_a.largest_fall("accuracy", 9),
+    ],
+)
+def test_a_run_that_is_too_short_measures_nothing(measure):
+    assert isnan(measure(RUN))
+
+
+@pytest.mark.parametrize(
+    ("holds", "expected"),
+    [
+        ([True, True, True], "holds"),
+        ([True, False, True], "holds on 2 of 3 seeds"),
+        ([False, False], "fails"),
+        ([True, None], "not measured"),
+        ([], "not measured"),
+    ],
+)
+def test_verdicts(holds, expected):
+    assert verdict(holds, per_seed=True) == expected
+
+
+def claim(values, **changes):
+    fields = {
+        "key": "k",
+        "statement": "s",
+        "unit": "fraction",
+        "document": (1.0,),
+        "measure": lambda evidence: values,
+        "low": 0.5,
+        "high": 1.0,
+        "reason": "r",
+    }
+    return Claim(**fields | changes)
+
+
+def test_judging_counts_seeds_and_bounds_what_never_happens():
+    row = judge(claim({1: 0.9, 2: 0.4, 3: 1.0}, never=True), None, 0.95)
+    assert row["verdict"] == "holds on 2 of 3 seeds"
+    assert row["seeds"] == [1, 2, 3]
+    assert row["failure_rate_bound"] == pytest.approx(0.8646, abs=1e-4)  # one failure in three
+    assert row["interval_high"] == 1.0  # a fraction's interval ends at 1
+    assert isnan(judge(claim({1: 0.9}), None, 0.95)["failure_rate_bound"])
+    assert judge(claim({None: 0.1}), None, 0.95)["verdict"] == "fails"
+    assert judge(claim({1: inf, 2: inf}), None, 0.95)["verdict"] == "fails"
+    assert judge(claim({1: nan, 2: 0.9}), None, 0.95)["verdict"] == "not measured"
+    assert set(row) == set(CLAIMS.names)
+
+
+def made_by(arm):
+    return {
+        "recipe": arm.recipe,
+        "teacher": arm.teacher,
+        "parameters": 69_325,
+        "settings": {"grpo": {"group_size": 8}},
+        "sft": {"settings": {"teacher": {"truth_probability": 0.3 if arm == WEAK else 0.0}}},
+    }
+
+
+@pytest.fixture
+def studies():
+    """Runs that do just what document A says, but for one seed that collapses at the end."""
+    frames = []
+    for arm, length in ((WEAK, 600), (COLD, 300)):
+        for seed in (1, 2):
+            weak = arm == WEAK
+            iteration = range(length + 1)
+            lifted = [1.0 if weak and i >= 20 else 0.0 for i in iteration]
+            frame = pd.DataFrame({"iteration": iteration, "accuracy_carry": lifted})
+            frame["accuracy"] = 0.3025 + 0.6975 * frame.accuracy_carry
+            frame["success_probability"] = [0.5118 if weak else 0.3025, *frame.accuracy[1:]]
+            frame["kl"] = [nan, *[0.9 if weak else 0.0] * length]
+            frame["zero_signal_fraction"] = [nan, 0.34 if weak else 1.0, *[1.0] * (length - 1)]
+            frame[["recipe", "teacher", "beta", "seed"]] = [*arm, seed]
+            frames.append(frame)
+    frames[1].loc[590:, "accuracy"] = 0.1
+    return Studies(pd.concat(frames, ignore_index=True), [made_by(WEAK), made_by(COLD)])
+
+
+def test_document_a_on_runs_that_do_what_it_says(studies):
+    rows = {
+        row["claim"]: row
+        for row in (judge(c, Evidence(studies, 12.0), 0.95) for c in document_a.CLAIMS)
+    }
+    fails = {key for key, row in rows.items() if row["verdict"] != "holds"}
+    assert fails == {"final_accuracy", "no_collapse", "parameters"}
+    assert rows["no_collapse"]["verdict"] == "holds on 1 of 2 seeds"
+    assert rows["no_collapse"]["ours"] == pytest.approx([0, 0.9])
+    assert rows["parameters"]["verdict"] == "fails"
+    assert rows["weak_zero_signal_start"]["theory"] == pytest.approx(0.3428, abs=5e-5)
+    assert rows["cold_zero_signal"]["theory"] == pytest.approx(1)
+
+
+def test_time_is_kept_out_of_the_record(studies):
+    run_time = next(c for c in document_a.CLAIMS if c.key == "run_time")
+    assert judge(run_time, Evidence(studies), 0.95)["verdict"] == "not measured"
+    assert judge(run_time, Evidence(studies, 50.0), 0.95)["verdict"] == "fails"
+
+
+def test_training_minutes_sums_each_job_once(studies, tmp_path):
+    for path in [
+        *(f"grpo/recipe=base/teacher=weak/beta=0/seed={seed}" for seed in (1, 2)),
+        *(f"grpo/recipe=short/teacher=cold/beta=0/seed={seed}" for seed in (1, 2)),
+        *(f"sft/teacher={teacher}/seed={seed}" for teacher in ("weak", "cold") for seed in (1, 2)),
+    ]:
+        assert isnan(training_minutes(studies, tmp_path))
+        file = tmp_path / f"{path}.jsonl"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text('{"s": 30.0, "h:m:s": "0:00:30"}\n')
+    assert training_minutes(studies, tmp_path) == 4.0
+
+
+def test_markdown_has_a_line_and_a_rule_per_claim(studies):
+    rows = [judge(c, Evidence(studies, 12.0), 0.95) for c in document_a.CLAIMS]
+    text = as_markdown(rows, 0.95)
+    table = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(table) == len(document_a.CLAIMS) + 1
+    assert all(line.count("|") == 7 for line in table)
+    assert sum(line.startswith("- `") for line in text.splitlines()) == len(document_a.CLAIMS)
+    assert "69,325" in text
+
+
+def test_an_arm_that_no_table_holds_is_a_clear_error(studies):
+    with pytest.raises(UserError, match=r"hold no run of Arm.*They hold .*weak.*Name a study"):
+        studies.rows(Arm("base", "weak", 0.5))

@@ -1,0 +1,95 @@
+"""Parquet files: schema, provenance, and that a failed writing leaves nothing behind."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rlvr.errors import UserError
+from rlvr.ledger import CLAIMS
+from rlvr.records import column, provenance, read_parquet, replacing, write_parquet
+from rlvr.schemas import METRICS, RUN_KEYS, STUDY
+from rlvr.sft import SFT_METRICS
+
+SCHEMA = pa.schema([column("x", pa.int64(), "1", "a number"), column("y", pa.float64(), "1", "b")])
+
+
+def test_round_trip_with_descriptions_and_provenance(tmp_path):
+    path = tmp_path / "deep" / "t.parquet"
+    write_parquet(path, [{"x": 1, "y": 0.5}, {"x": 2}], SCHEMA, {"seed": 3})
+    table, made_by = read_parquet(path, SCHEMA)
+    assert table.to_pylist() == [{"x": 1, "y": 0.5}, {"x": 2, "y": None}]
+    assert made_by == {"seed": 3}
+    stored = pq.read_schema(path)
+    assert stored.field("x").metadata[b"description"] == b"a number"
+
+
+def test_equal_data_give_equal_bytes(tmp_path):
+    for name in ("a", "b"):
+        write_parquet(tmp_path / name, [{"x": 1, "y": 0.1}], SCHEMA, {"seed": 3})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize("schema", [METRICS, RUN_KEYS, STUDY, SFT_METRICS, CLAIMS])
+def test_every_column_is_documented(schema):
+    for field in schema:
+        assert field.metadata[b"unit"]
+        assert field.metadata[b"description"]
+
+
+def test_metrics_have_the_columns_of_the_architecture():
+    assert METRICS.names == [
+        "iteration",
+        "reward_mean",
+        "reward_counts",
+        "zero_signal_fraction",
+        "all_wrong_fraction",
+        "all_right_fraction",
+        "kl",
+        "entropy",
+        "clip_fraction",
+        "gradient_norm",
+        "accuracy",
+        "accuracy_carry",
+        "success_probability",
+        "success_probability_carry",
+    ]
+    assert STUDY.names == ["recipe", "teacher", "beta", "seed", *METRICS.names]
+
+
+def test_failed_writing_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "t.parquet"
+    path.write_text("old")
+    with pytest.raises(FileNotFoundError), replacing(path) as partial:
+        (partial.write_text("half"), (tmp_path / "none").read_text())
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
+
+
+def test_missing_column_and_wrong_type_are_named(tmp_path):
+    path = tmp_path / "t.parquet"
+    write_parquet(path, [{"x": 1}], pa.schema([SCHEMA.field("x")]), {})
+    with pytest.raises(UserError, match=r"t\.parquet: .*column y is missing, expected double"):
+        read_parquet(path, SCHEMA)
+    write_parquet(path, [{"x": 1, "y": 1}], pa.schema([("x", pa.int64()), ("y", pa.int64())]), {})
+    with pytest.raises(UserError, match=r"column y is int64, expected double"):
+        read_parquet(path, SCHEMA)
+
+
+def test_files_that_are_not_ours_are_refused(tmp_path):
+    path = tmp_path / "t.parquet"
+    with pytest.raises(UserError, match="no such file"):
+        read_parquet(path, SCHEMA)
+    for content in (b"", b"PAR1 and so on"):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=r"t\.parquet: not a readable Parquet file"):
+            read_parquet(path, SCHEMA)
+    pq.write_table(pa.table({"x": [1], "y": [1.0]}), path)
+    with pytest.raises(UserError, match="no provenance"):
+        read_parquet(path, SCHEMA)
+
+
+def test_provenance_says_what_made_a_file_and_nothing_that_changes():
+    one, two = (provenance("rlvr.table", {"seed": 1}, {"a": 2}) for _ in range(2))
+    assert one == two
+    assert {"stage", "run", "settings", "code", "packages"} == one.keys()
+    assert one["packages"].keys() >= {"torch", "pyarrow"}

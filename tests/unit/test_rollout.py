@@ -1,0 +1,50 @@
+"""Sampling: the right distribution, and log-probabilities that belong to it."""
+
+import torch
+from scipy import stats
+
+from rlvr.addition import encode_prompt
+from rlvr.rollout import rollout
+from rlvr.streams import stream
+
+ANSWERS = torch.cartesian_prod(*[torch.arange(13)] * 3)
+
+
+def test_sampled_frequencies_are_the_exact_probabilities(small_policy):
+    prompt = encode_prompt(torch.tensor([47]), torch.tensor([85]))
+    draws = 60_000
+    with torch.no_grad():
+        small_policy.head.weight *= 3  # less uniform than at the start
+        exact = small_policy.log_probs(prompt.expand(len(ANSWERS), -1), ANSWERS).sum(1).exp()
+    sampled = rollout(small_policy, prompt.expand(draws, -1), stream(0, "grpo_completions", 1))
+    index = (sampled.completions * torch.tensor([169, 13, 1])).sum(dim=1)
+    observed, expected = index.bincount(minlength=len(ANSWERS)).double(), exact * draws
+    common = expected >= 5
+    pooled = [
+        torch.cat([counts[common], counts[~common].sum().view(1)]).numpy()
+        for counts in (observed, expected)
+    ]
+    assert common.sum() > 100
+    assert stats.chisquare(*pooled).pvalue > 0.001
+
+
+def test_log_probs_and_entropy_are_those_of_the_sampling_policy(small_policy):
+    a, b = torch.arange(40), torch.arange(40) + 50
+    prompts = encode_prompt(a, b)
+    sampled = rollout(small_policy, prompts, stream(0, "grpo_completions", 1))
+    with torch.no_grad():
+        log_probs = small_policy.log_probs(prompts, sampled.completions)
+        logits = small_policy.answer_logits(prompts, sampled.completions)
+    torch.testing.assert_close(sampled.log_probs, log_probs, rtol=1e-12, atol=1e-12)
+    entropy = torch.distributions.Categorical(logits=logits).entropy()
+    torch.testing.assert_close(sampled.entropy, entropy, rtol=1e-12, atol=1e-12)
+
+
+def test_draws_follow_the_stream(small_policy):
+    prompts = encode_prompt(torch.arange(30), torch.arange(30))
+    first, same, other = (
+        rollout(small_policy, prompts, stream(0, "grpo_completions", i)).completions
+        for i in (1, 1, 2)
+    )
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)

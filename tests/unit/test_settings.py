@@ -1,0 +1,207 @@
+"""config.yaml's check: every mistake at once, each with its path, what was found and allowed."""
+
+import re
+
+import pytest
+from conftest import ROOT
+
+from rlvr.command_line import flags
+from rlvr.errors import UserError
+from rlvr.settings import (
+    FIGURES,
+    Config,
+    GrpoRun,
+    SftJob,
+    check_yaml,
+    decimal,
+    load_config,
+)
+
+
+def changed(raw, path, value):
+    """The config with the value at a dotted path set."""
+    *parents, last = path.split(".")
+    for parent in parents:
+        raw = raw[parent]
+    raw[last] = value
+
+
+MISTAKES = [
+    # path, value, what the message says of it
+    ("grpo.learning_rat", 1e-4, r"grpo\.learning_rat: unknown key\. Did you mean learning_rate\?"),
+    ("grup", {}, r"grup: unknown key\. Did you mean grpo\? Allowed here: device, seeds,"),
+    (
+        "studies.weak_start.beta",
+        [0],
+        r"studies\.weak_start\.beta: unknown key\. Did you mean betas",
+    ),
+    ("teachers.weak.q", 0.3, r"teachers\.weak\.q: unknown key\. Allowed here: truth_probability"),
+    ("recipes.short.iteration", 3, r"recipes\.short\.iteration: unknown key\. Did you mean itera"),
+    ("grpo.group_size", -8, r"grpo\.group_size: found -8\. .*greater than or equal to 2"),
+    ("grpo.group_size", 1, r"grpo\.group_size: found 1\. "),
+    ("sft.steps", 0, r"sft\.steps: found 0\. .*greater than or equal to 1"),
+    ("sft.steps", 1.5, r"sft\.steps: found 1\.5\. .*valid integer"),
+    ("sft.steps", 100.0, r"sft\.steps: found 100\.0\. .*valid integer"),
+    ("sft.steps", True, r"sft\.steps: found True\. .*valid integer"),
+    ("sft.steps", "100", r"sft\.steps: found '100'\. .*without quotes"),
+    ("sft.learning_rate", "1e-3", r"sft\.learning_rate: found '1e-3'\. .*1\.0e-3 for 1e-3"),
+    ("sft.learning_rate", float("nan"), r"sft\.learning_rate: found nan\."),
+    ("sft.learning_rate", float("inf"), r"sft\.learning_rate: found inf\."),
+    ("sft.learning_rate", None, r"sft\.learning_rate: found None\."),
+    ("recipes.short.iterations", -3, r"recipes\.short\.iterations: found -3\. .*equal to 1"),
+    ("recipes.short.iterations", None, r"recipes\.short\.iterations: found None\."),
+    (
+        "studies.weak_start.betas",
+        [-0.1],
+        r"studies\.weak_start\.betas\.0: found -0\.1\. .*equal to 0",
+    ),
+    ("studies.weak_start.betas", [], r"studies\.weak_start\.betas: found \[\]"),
+    (
+        "studies.weak_start.teachers",
+        ["weka"],
+        r"found 'weka'\. Not among the teachers; allowed: weak",
+    ),
+    (
+        "studies.weak_start.recipes",
+        ["bas"],
+        r"found 'bas'\. Not among the recipes; allowed: base, sho",
+    ),
+    (
+        "figures.fig1_rlvr_overturns.studies",
+        ["x"],
+        r"found 'x'\. Not among the studies; allowed: we",
+    ),
+    ("claims.studies", ["x"], r"claims\.studies\.0: found 'x'\. Not among the studies"),
+    ("figures.fig9", {"studies": ["weak_start"], "iterations": 3}, r"found 'fig9'\. .*fig1_rlvr_"),
+    ("seeds", [42, 43, 42], r"seeds: found \[42, 43, 42\]\. 42 given more than once"),
+    ("seeds", [-1], r"seeds\.0: found -1\."),
+    ("seeds", ["42"], r"seeds\.0: found '42'\."),
+    (
+        "studies.weak_start.seeds",
+        [7, 7],
+        r"weak_start\.seeds: found \[7, 7\]\. 7 given more than o",
+    ),
+    ("device", "gpu", r"device: found 'gpu'\. Input should be 'cpu', 'cuda' or 'auto'"),
+    ("policy.heads", 5, r"policy: .*Heads \(5\) must divide width \(64\)"),
+    ("teachers.weak.truth_probability", 1.1, r"truth_probability: found 1\.1\. .*equal to 1"),
+    ("teachers.we ak", {"truth_probability": 0.1}, r"teachers\.we ak: .*Names are lower-case"),
+    ("teachers.$(rm -rf x)", {"truth_probability": 0.1}, r"Names are lower-case letters"),
+    ("teachers.weak\n", {"truth_probability": 0.1}, r"Names are lower-case letters"),
+    ("teachers", {}, r"teachers: found \{\}\."),
+    ("evaluation", None, r"evaluation: found None"),
+    ("claims.confidence", 1, r"claims\.confidence: found 1\. .*less than 1"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "message"), MISTAKES)
+def test_mistake_is_reported(raw_config, path, value, message):
+    changed(raw_config, path, value)
+    with pytest.raises(UserError, match=message):
+        load_config(raw_config)
+
+
+def test_a_missing_key_is_reported(raw_config):
+    del raw_config["grpo"]["epochs"]
+    with pytest.raises(UserError, match=r"1 mistake in the config:\n  grpo\.epochs: missing"):
+        load_config(raw_config)
+
+
+def test_all_mistakes_are_reported_at_once(raw_config):
+    changed(raw_config, "grpo.group_size", -1)
+    changed(raw_config, "sft.step", 1)
+    changed(raw_config, "seeds", [1, 1])
+    changed(raw_config, "studies.weak_start.teachers", ["nobody"])
+    changed(raw_config, "studies.cold_start.betas", [-1])
+    with pytest.raises(UserError) as caught:
+        load_config(raw_config)
+    first, *lines = str(caught.value).splitlines()
+    assert first == "5 mistakes in the config:"
+    assert [line.split(":")[0].strip() for line in lines] == [
+        "seeds",
+        "sft.step",
+        "grpo.group_size",
+        "studies.weak_start.teachers.0",
+        "studies.cold_start.betas.0",
+    ]
+
+
+def test_yaml_that_does_not_parse_is_located(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("seeds: [1, 2\ngrpo: {}\n")
+    with pytest.raises(
+        UserError, match=re.escape(str(path)) + r" is not valid YAML: .*(.|\n)*line 2"
+    ):
+        check_yaml(path)
+    check_yaml(ROOT / "config.yaml")
+
+
+def test_config_has_the_settings_of_the_document(config):
+    assert config.seeds == [42, 43, 44]
+    assert config.policy.model_dump() == {"width": 64, "heads": 4, "feed_forward": 128, "layers": 2}
+    assert config.sft.model_dump() == {"learning_rate": 3e-3, "steps": 1200, "batch_size": 256}
+    assert config.grpo.model_dump() == {
+        "iterations": 600,
+        "prompts_per_iteration": 32,
+        "group_size": 8,
+        "epochs": 2,
+        "minibatch_size": 64,
+        "clip_epsilon": 0.2,
+        "learning_rate": 1e-4,
+        "max_gradient_norm": 1.0,
+        "advantage_epsilon": 1e-4,
+        "zero_signal_std": 1e-6,
+    }
+    assert config.evaluation.every == 5
+    assert {n: t.truth_probability for n, t in config.teachers.items()} == {"weak": 0.3, "cold": 0}
+
+
+def test_recipe_changes_what_it_names_and_nothing_else(config):
+    base, short = config.grpo_job("base").grpo, config.grpo_job("short").grpo
+    assert base == config.grpo
+    assert short.iterations == 300
+    assert short.model_copy(update={"iterations": 600}) == base
+
+
+def test_runs_are_every_combination(raw_config):
+    raw_config["studies"]["weak_start"] |= {"betas": [0, 0.04], "teachers": ["weak", "cold"]}
+    runs = load_config(raw_config).runs("weak_start")
+    assert len({run.path for run in runs}) == len(runs) == 12
+    assert runs[4].path == "recipe=base/teacher=weak/beta=0.04/seed=43"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (0.0, "0"), (-0.0, "0"), (0.04, "0.04"), (1.0, "1"), (1e-5, "0.00001"),
+     (10.0, "10"), (100, "100")],
+)  # fmt: skip
+def test_numbers_in_paths_are_written_one_way(value, text):
+    assert decimal(value) == text
+
+
+def test_run_refuses_a_name_that_would_change_its_path():
+    with pytest.raises(ValueError, match="teacher"):
+        GrpoRun(recipe="base", teacher="../weak", beta=0, seed=1)
+
+
+def test_every_setting_stands_in_the_command_line(config):
+    line = flags(config.sft_job("weak"))
+    assert "--teacher.truth-probability 0.3" in line
+    for group in ("policy", "sft", "teacher"):
+        for key in SftJob.model_fields[group].annotation.model_fields:
+            assert f"--{group}.{key.replace('_', '-')} " in line
+
+
+def test_every_setting_says_what_it_means():
+    def undocumented(model, path=""):
+        for name, field in model.model_fields.items():
+            inner = field.annotation
+            if hasattr(inner, "model_fields"):
+                yield from undocumented(inner, f"{path}{name}.")
+            elif not field.description and not str(inner).startswith("dict["):
+                yield path + name
+
+    assert list(undocumented(Config)) == []
+
+
+def test_each_figure_of_the_package_is_in_the_config(config):
+    assert sorted(config.figures) == FIGURES

@@ -1,0 +1,50 @@
+"""SFT: its loss by an independent formula, and what it does to a policy."""
+
+import numpy as np
+import pytest
+import torch
+from conftest import SMALL
+
+from rlvr.addition import encode_answer, encode_prompt
+from rlvr.settings import SftJob, SftSettings, TeacherSettings
+from rlvr.sft import sft_loss, train
+
+
+def job(**changes):
+    sft = {"learning_rate": 3e-3, "steps": 40, "batch_size": 64} | changes
+    return SftJob(
+        device="cpu",
+        policy=SMALL,
+        teacher=TeacherSettings(truth_probability=0.3),
+        sft=SftSettings(**sft),
+    )
+
+
+def test_loss_is_the_mean_over_answer_tokens_only(small_policy):
+    a, b = torch.tensor([3, 47]), torch.tensor([99, 5])
+    prompts, answers = encode_prompt(a, b), encode_answer(a + b)
+    logits = small_policy(torch.cat([prompts, answers], dim=1)).detach().numpy()
+    losses = [
+        np.log(np.exp(logits[row, 6 + i]).sum()) - logits[row, 6 + i, answers[row, i]]
+        for row in range(2)
+        for i in range(3)
+    ]
+    assert sft_loss(small_policy, prompts, answers).item() == pytest.approx(np.mean(losses))
+
+
+def test_training_lowers_the_loss_and_ends_with_the_accuracies():
+    policy, rows = train(job(), seed=1)
+    losses = [row["loss"] for row in rows]
+    assert [row["step"] for row in rows] == list(range(1, 41))
+    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.3
+    assert "accuracy" not in rows[0]
+    assert {"accuracy", "accuracy_carry", "success_probability"} <= rows[-1].keys()
+    assert policy.parameter_count() > 0
+
+
+def test_the_seed_decides_everything():
+    (one, rows), (again, _), (other, _) = train(job(), 1), train(job(), 1), train(job(), 2)
+    assert torch.equal(one.head.weight, again.head.weight)
+    assert not torch.equal(one.head.weight, other.head.weight)
+    # More steps only add steps: the stream of each step is its own.
+    assert train(job(steps=50), 1)[1][:39] == rows[:39]

@@ -1,0 +1,75 @@
+"""The digest of a stage's code, on a scratch copy of the package that the tests edit."""
+
+import shutil
+
+import pytest
+from conftest import ROOT
+
+from rlvr import source_digest as module
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A copy of the package; `digest` reads it afresh."""
+    copy = tmp_path / "rlvr"
+    shutil.copytree(ROOT / "src" / "rlvr", copy)
+    monkeypatch.setattr(module, "ROOT", copy)
+    return copy
+
+
+def digest(stage):
+    module.source_digest.cache_clear()
+    module._tree.cache_clear()
+    return module.source_digest(stage)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_caches():
+    yield
+    module.source_digest.cache_clear()
+    module._tree.cache_clear()
+
+
+def append(path, text):
+    path.write_text(path.read_text() + text)
+
+
+@pytest.mark.parametrize(
+    ("edited", "changes", "keeps"),
+    [
+        ("grpo.py", ["rlvr.grpo"], ["rlvr.sft", "rlvr.table", "rlvr.claims"]),
+        ("addition.py", ["rlvr.grpo", "rlvr.sft"], ["rlvr.table", "rlvr.claims"]),
+        ("streams.py", ["rlvr.grpo", "rlvr.sft"], ["rlvr.table"]),  # two imports away
+        ("theory.py", ["rlvr.claims", "rlvr.figures.fig1_rlvr_overturns"], ["rlvr.grpo"]),
+        ("figures/fig1_rlvr_overturns.py", ["rlvr.figures.fig1_rlvr_overturns"],
+         ["rlvr.figures.fig2_unhackable_reward", "rlvr.claims"]),
+        ("figures/style.py", ["rlvr.figures.fig1_rlvr_overturns",
+                              "rlvr.figures.fig3_cold_start"], ["rlvr.claims"]),
+        ("records.py", ["rlvr.sft", "rlvr.grpo", "rlvr.table", "rlvr.claims"], []),
+        ("__init__.py", ["rlvr.sft", "rlvr.claims"], []),
+        ("settings.py", [], ["rlvr.sft", "rlvr.grpo", "rlvr.claims"]),  # values stand in params
+    ],
+)  # fmt: skip
+def test_an_edit_reaches_exactly_the_stages_that_import_it(package, edited, changes, keeps):
+    before = {stage: digest(stage) for stage in changes + keeps}
+    append(package / edited, "\n\nADDED = 1\n")
+    after = {stage: digest(stage) for stage in changes + keeps}
+    assert [stage for stage in before if before[stage] != after[stage]] == changes
+
+
+def test_comments_docstrings_and_layout_do_not_count(package):
+    before = digest("rlvr.grpo")
+    path = package / "grpo.py"
+    text = path.read_text()
+    text = text.replace('"""GRPO against', '"""A new docstring. GRPO against')
+    text = text.replace('    """Whether the clipping', '    """If the clipping')
+    text = text.replace("    above = (", "\n    # a comment\n    above   =  (")
+    path.write_text(text + "\n\n# the end\n\n\n")
+    assert digest("rlvr.grpo") == before
+    path.write_text(text.replace("above | below", "above & below"))
+    assert digest("rlvr.grpo") != before
+
+
+def test_a_module_that_does_not_exist_is_an_error(package):
+    with pytest.raises(ModuleNotFoundError, match=r"rlvr\.nothing"):
+        digest("rlvr.nothing")
