@@ -1,25 +1,18 @@
-from pathlib import Path
-
 import pytest
 import torch
 import yaml
+from helpers import FULL_SIZE, ROOT, SMALL
 from hypothesis import settings as hypothesis_settings
 
 from rlvr.policy import Policy, initial_policy
 from rlvr.settings import (
     Config,
-    PolicySettings,
     SftJob,
     SftSettings,
     TeacherSettings,
     load_config,
 )
 from rlvr.sft import train
-
-ROOT = Path(__file__).parent.parent
-TINY = ROOT / "tests" / "tiny.yaml"
-FULL_SIZE = PolicySettings(width=64, heads=4, feed_forward=128, layers=2)
-SMALL = PolicySettings(width=8, heads=2, feed_forward=16, layers=2)
 
 torch.set_num_threads(1)
 # Examples are derived from the test, so that a red run is red again; no deadline on busy machines.

@@ -3,6 +3,7 @@
 python -m rlvr.table --help
 """
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,9 @@ def arms(made_by: list[dict[str, Any]]) -> list[dict[str, Any]]:
     distinct: list[dict[str, Any]] = []
     for one in made_by:
         names = {key: one["run"][key] for key in ("recipe", "teacher")}
-        arm = names | {key: value for key, value in one.items() if key not in ("run", "stage")}
+        arm = names | one | {"sft": one["sft"].copy()}
+        for part, key in itertools.product((arm, arm["sft"]), ("run", "stage")):
+            part.pop(key, None)  # what is left is the same for all seeds
         if arm not in distinct:
             distinct.append(arm)
     return distinct

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import FULL_SIZE
+from helpers import FULL_SIZE
 
 from rlvr.addition import all_prompts, encode_prompt, is_carry, verify
 from rlvr.evaluation import evaluate, right_answers

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from conftest import FULL_SIZE, SMALL
+from helpers import FULL_SIZE, SMALL
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats

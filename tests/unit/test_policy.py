@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import FULL_SIZE, SMALL
+from helpers import FULL_SIZE, SMALL
 from safetensors.torch import save_file
 
 from rlvr.addition import all_prompts, encode_answer, encode_prompt

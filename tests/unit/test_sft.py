@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL
+from helpers import SMALL
 
 from rlvr.addition import encode_answer, encode_prompt
 from rlvr.settings import SftJob, SftSettings, TeacherSettings

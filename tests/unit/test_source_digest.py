@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from conftest import ROOT
+from helpers import ROOT
 
 from rlvr import source_digest as module
 

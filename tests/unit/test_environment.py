@@ -1,0 +1,71 @@
+"""pyproject.toml, requirements.lock and environment.yml describe one environment."""
+
+import importlib.metadata
+import subprocess
+import sys
+import tomllib
+
+import pytest
+import yaml
+from helpers import ROOT
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LOCK = {
+    canonicalize_name(requirement.name): requirement.specifier
+    for line in (ROOT / "requirements.lock").read_text().splitlines()
+    if line.strip() and not line.strip().startswith("#")
+    for requirement in [Requirement(line)]
+}
+DEPENDENCIES = [
+    Requirement(text)
+    for group in (PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
+    for text in group
+]
+
+
+@pytest.mark.parametrize("dependency", DEPENDENCIES, ids=str)
+def test_lock_pins_each_dependency_within_its_range(dependency):
+    (pin,) = LOCK[canonicalize_name(dependency.name)]
+    assert pin.operator == "=="
+    assert dependency.specifier.contains(pin.version)
+
+
+def test_lock_pins_exact_releases_only():
+    for name, specifiers in LOCK.items():
+        assert [s.operator for s in specifiers] == ["=="], name
+        assert "+" not in str(specifiers), f"{name}: a build that other machines cannot get"
+
+
+def test_conda_takes_its_pins_from_the_lock():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    *conda, pip = environment["dependencies"]
+    assert pip == {"pip": ["--requirement requirements.lock", "--editable ."]}
+    assert conda[1] == "pip"
+    name, version = conda[0].split("=")
+    assert name == "python"
+    assert SpecifierSet(PROJECT["requires-python"]).contains(version)
+
+
+def test_this_environment_is_the_locked_one():
+    for name, specifiers in LOCK.items():
+        assert specifiers.contains(importlib.metadata.version(name)), name
+
+
+@pytest.mark.parametrize(
+    ("modules", "heavy"),
+    [
+        # What the Snakefile imports, at each start and in each remote job.
+        ("rlvr.settings, rlvr.command_line, rlvr.source_digest", "torch pandas matplotlib pyarrow"),
+        ("rlvr.table", "torch pandas matplotlib scipy"),
+        ("rlvr.claims", "torch matplotlib"),
+        ("rlvr.figures.fig1_rlvr_overturns", "torch scipy"),
+        ("rlvr.sft, rlvr.grpo", "pandas matplotlib scipy"),
+    ],
+)
+def test_stages_import_nothing_heavy_that_they_do_not_need(modules, heavy):
+    code = f"import sys, {modules}; print(*sorted(set({heavy.split()}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

@@ -1,0 +1,186 @@
+"""Real Snakemake runs of the tiny config: what is made, what runs again, how the graph is shown."""
+
+import json
+import shlex
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+from helpers import ROOT
+from PIL import Image
+from pypdf import PdfReader
+
+from rlvr import document_a
+from rlvr.ledger import CLAIMS
+from rlvr.schemas import METRICS, STUDY
+
+FIGURES = ["fig1_rlvr_overturns", "fig2_unhackable_reward", "fig3_cold_start"]
+RUN = "recipe=base/teacher=weak/beta=0/seed=1"
+
+
+def provenance(path):
+    return json.loads(pq.read_schema(path).metadata[b"provenance"])
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_each_figure_is_one_page_with_a_picture_beside_it(finished, figure):
+    results = finished.folder / "results"
+    (page,) = PdfReader(results / f"{figure}.pdf").pages
+    assert "GRPO iteration" in page.extract_text()
+    with Image.open(results / f"{figure}.png") as picture:
+        assert picture.width > 1000
+        assert len(picture.convert("RGB").getcolors(maxcolors=1 << 20)) > 50
+
+
+def test_metrics_of_a_run(finished):
+    table = pq.read_table(
+        finished.folder / "results/grpo" / RUN / "metrics.parquet", partitioning=None
+    )
+    assert table.schema.names == METRICS.names
+    rows = table.to_pylist()
+    assert [row["iteration"] for row in rows] == list(range(7))
+    assert rows[0]["reward_mean"] is None
+    assert rows[0]["accuracy"] is not None
+    assert [row["accuracy"] is not None for row in rows] == [True, False] * 3 + [True]
+    assert all(sum(row["reward_counts"]) == 8 for row in rows[1:])
+    made_by = provenance(finished.folder / "results/grpo" / RUN / "metrics.parquet")
+    assert made_by["run"] == {"recipe": "base", "teacher": "weak", "beta": 0.0, "seed": 1}
+    assert made_by["settings"]["grpo"]["group_size"] == 4
+    assert made_by["sft"]["settings"]["teacher"] == {"truth_probability": 0.3}
+
+
+def test_iteration_0_is_the_sft_policy(finished):
+    results = finished.folder / "results"
+    sft = pq.read_table(results / "sft/teacher=weak/seed=1/metrics.parquet", partitioning=None)
+    grpo = pq.read_table(results / "grpo" / RUN / "metrics.parquet", partitioning=None)
+    for column in ("accuracy", "accuracy_carry", "success_probability"):
+        assert sft[column][-1] == grpo[column][0]
+
+
+def test_table_holds_every_run_of_its_study(finished):
+    path = finished.folder / "results/tables/weak_start.parquet"
+    table = pq.read_table(path)
+    assert table.schema.names == STUDY.names
+    frame = table.to_pandas()
+    assert frame.groupby("seed").size().to_dict() == {1: 7, 2: 7}
+    (arm,) = provenance(path)["arms"]
+    assert (arm["recipe"], arm["teacher"]) == ("base", "weak")
+    assert arm["parameters"] == 2829
+
+
+def test_claims_have_a_row_each(finished):
+    results = finished.folder / "results"
+    table = pq.read_table(results / "claims.parquet")
+    assert table.schema.names == CLAIMS.names
+    assert table["claim"].to_pylist() == [claim.key for claim in document_a.CLAIMS]
+    text = (results / "claims.md").read_text()
+    assert all(claim.statement in text for claim in document_a.CLAIMS)
+
+
+def test_nothing_half_written_is_left(finished):
+    assert not list(finished.folder.rglob("*.partial"))
+
+
+@pytest.mark.parametrize("target", [None, *(f"results/{figure}.pdf" for figure in FIGURES)])
+def test_a_second_run_has_nothing_to_do(finished, target):
+    done = finished.snakemake(targets=[target] if target else [])
+    assert done.returncode == 0
+    assert "Nothing to be done" in done.stdout + done.stderr
+
+
+ALL_SFT, ALL_GRPO = {"sft": 4}, {"grpo": 4}
+TABLES, DRAWN = {"table": 2}, {"figure": 3, "claims": 1, "all": 1}
+
+
+@pytest.mark.parametrize(
+    ("overlay", "expected"),
+    [
+        ({}, {}),
+        ({"sft": {"steps": 31}}, ALL_SFT | ALL_GRPO | TABLES | DRAWN),
+        ({"policy": {"width": 32}}, ALL_SFT | ALL_GRPO | TABLES | DRAWN),
+        ({"teachers": {"cold": {"truth_probability": 0.1}}},
+         {"sft": 2, "grpo": 2, "table": 1, "figure": 1, "claims": 1, "all": 1}),
+        ({"grpo": {"learning_rate": 0.01}}, ALL_GRPO | TABLES | DRAWN),
+        ({"recipes": {"short": {"iterations": 5}}},
+         {"grpo": 2, "table": 1, "figure": 1, "claims": 1, "all": 1}),
+        ({"evaluation": {"every": 3}}, ALL_GRPO | TABLES | DRAWN),
+        ({"seeds": [1, 2, 3]}, {"sft": 2, "grpo": 2} | TABLES | DRAWN),
+        ({"studies": {"weak_start": {"betas": [0, 0.04]}}},
+         {"grpo": 2, "table": 1} | DRAWN),
+        ({"figures": {"fig2_unhackable_reward": {"iterations": 5}}}, {"figure": 1, "all": 1}),
+        ({"claims": {"confidence": 0.9}}, {"claims": 1, "all": 1}),
+        ({"studies": {"new": {"recipes": ["short"], "teachers": ["weak"], "betas": [0]}}}, {}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_changed_setting_runs_what_follows_from_it(finished, overlay, expected):
+    assert finished.would_run(overlay) == expected
+
+
+def test_a_stage_run_by_hand_from_the_printed_command_gives_the_same_bytes(scratch):
+    before = scratch.contents()
+    done = scratch.snakemake("--dry-run", "--forceall")
+    commands = [
+        line.removeprefix("Shell command: ").split(" > ")[0]
+        for line in done.stdout.splitlines()
+        if line.startswith("Shell command: python -m") and ("seed=1" in line or "fig" in line)
+    ]
+    stages = [shlex.split(command)[2:] for command in commands]
+    assert {stage[0] for stage in stages} >= {"rlvr.sft", "rlvr.grpo", f"rlvr.figures.{FIGURES[0]}"}
+    for stage in stages:
+        made = scratch.stage(*stage)
+        assert made.returncode == 0, made.stderr
+    assert scratch.contents() == before
+
+
+def test_the_graph_can_be_shown(finished):
+    dag = finished.snakemake("--dag")
+    assert dag.stdout.startswith("digraph snakemake_dag {")
+    graph = finished.snakemake("--rulegraph", "mermaid-js").stdout
+    assert graph.startswith("---")
+    for rule in ("sft", "grpo", "table", "figure", "claims", "all"):
+        assert f"[{rule}]" in graph
+
+
+def test_lint_finds_nothing_but_the_missing_conda_environments(finished):
+    done = finished.snakemake("--lint")
+    titles = {line.strip("* :") for line in done.stderr.splitlines() if line.startswith("    * ")}
+    assert titles == {"Specify a conda environment or container for each rule."}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "workflow/rules").glob("*.smk")), ids=lambda p: p.stem
+)
+def test_each_rule_says_what_it_is_and_what_it_needs(path):
+    text = path.read_text()
+    for rule in (
+        text.split("\nrule ")[1:] if "\nrule " in text else [text] * text.startswith("rule ")
+    ):
+        assert '"""' in rule
+        for part in ("input", "output", "log", "benchmark", "threads", "resources", "params"):
+            assert f"    {part}:" in rule or path.stem == "sft", (path.stem, part)
+        for resource in (
+            "mem_mb=",
+            "runtime=",
+            *(["gpu="] if path.stem in ("sft", "grpo") else []),
+        ):
+            assert resource in rule
+
+
+def test_cuda_reserves_a_gpu_and_cpu_does_not(finished):
+    for device, gpu in (("cpu", 0), ("cuda", 1), ("auto", 0)):
+        done = finished.snakemake("--dry-run", "--forceall", overlay={"device": device})
+        assert f"gpu={gpu}," in done.stdout
+        assert f"gpu={1 - gpu}," not in done.stdout
+
+
+def test_the_catalog_s_snakefile_is_the_workflow(finished, tmp_path):
+    command = [sys.executable, "-m", "snakemake", "--snakefile", ROOT / "workflow" / "Snakefile"]
+    done = subprocess.run(
+        [*command, "--directory", tmp_path, "--dry-run", "--quiet", "rules"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "grpo" in done.stdout
