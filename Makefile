@@ -17,7 +17,7 @@ lint: .venv/installed
 docs: .venv/installed  ## copy figures and claims of the finished results into docs/ and README.md
 	$(RUN) python docs/update.py
 
-lock: .venv/installed  ## resolve pyproject.toml into requirements.lock (see docs/development.md)
+lock: .venv/installed  ## resolve pyproject.toml into requirements.lock
 	$(RUN) python -m pip install pip-tools && \
 	CUSTOM_COMPILE_COMMAND="make lock" pip-compile --quiet --extra dev --strip-extras --allow-unsafe \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
