@@ -6,7 +6,7 @@ RUN := . .venv/bin/activate &&
 .PHONY: figures test lint docs lock clean-venv
 
 figures: .venv/installed  ## everything that `rule all` names, one progress line per finished job
-	$(RUN) snakemake --cores $(CORES) --quiet rules host reason
+	$(RUN) snakemake --cores $(CORES) --quiet host reason
 
 test: .venv/installed  ## unit tests and real runs of a tiny workflow
 	$(RUN) pytest -n $(CORES)

@@ -9,10 +9,17 @@ min_version("9.27")
 
 # Beside this file, wherever the workflow is run from.
 CONFIG_FILE = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)) / "config.yaml"
-check_yaml(CONFIG_FILE)  # Snakemake alone would not say where the mistake is
+check_yaml(CONFIG_FILE)  # Snakemake alone would not say where a mistake is
 
 
 configfile: CONFIG_FILE
+
+
+for overlay in workflow.configfiles:
+    check_yaml(overlay)
+
+
+OUTPUTS = ["policy.safetensors", "metrics.parquet"]  # of a training job
 
 
 include: "workflow/rules/common.smk"
@@ -24,8 +31,12 @@ include: "workflow/rules/claims.smk"
 
 
 rule all:
-    """Every figure of the config, and the ledger of claims."""
+    """Every figure of the config and the ledger of claims, with all runs behind them."""
     default_target: True
     input:
         collect("results/{figure}.{kind}", figure=settings.figures, kind=["pdf", "png"]),
         rules.claims.output,
+        # Named too, since Snakemake does not miss a lost file that only finished files were made of.
+        collect("results/tables/{study}.parquet", study=settings.used_studies()),
+        collect("results/grpo/{run.path}/{file}", run=settings.used_runs(), file=OUTPUTS),
+        collect("results/sft/{run.path}/{file}", run=settings.used_starts(), file=OUTPUTS),

@@ -4,40 +4,51 @@ python -m rlvr.claims --help
 """
 
 import json
-from math import nan
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from rlvr import command_line, document_a
+from rlvr.arms import COLD, WEAK, Arm
 from rlvr.ledger import CLAIMS, Evidence, as_markdown, judge
 from rlvr.records import provenance, replacing, write_parquet
-from rlvr.settings import GrpoRun, SftRun, Strict
+from rlvr.runs import GrpoRun, SftRun
 from rlvr.studies import Studies, read_studies
+from rlvr.values import Confidence
 
 
-def training_minutes(studies: Studies, folder: Path) -> float:
-    """Minutes that the training jobs behind the tables took, summed; nan if a file is missing.
+def training_minutes(studies: Studies, folder: Path) -> dict[int, float]:
+    """Minutes of all training jobs behind document A's figures, by seed; one thread per job.
 
-    Snakemake writes a line of JSON per job under `folder`, its seconds as `s`.
+    Snakemake writes a line of JSON per job under `folder`, its seconds as `s`. Empty where a line
+    is missing, or where training was not on a CPU.
     """
-    runs = [GrpoRun(**keys) for keys in studies.run_keys()]
-    starts = {SftRun(teacher=run.teacher, seed=run.seed) for run in runs}
-    paths = [f"grpo/{run.path}" for run in runs] + [f"sft/{start.path}" for start in starts]
-    files = [folder / f"{path}.jsonl" for path in paths]
-    if not all(file.is_file() for file in files):
-        return nan
-    return sum(json.loads(file.read_text())["s"] for file in files) / 60
+    if not {WEAK, COLD} <= studies.held():
+        return {}
+    if any(studies.made_by(arm)["settings"]["device"] != "cpu" for arm in (WEAK, COLD)):
+        return {}
+    try:
+        return {
+            seed: sum(_seconds(folder, arm, seed) for arm in (WEAK, COLD)) / 60
+            for seed in studies.seeds(WEAK)
+        }
+    except (OSError, ValueError, KeyError):
+        return {}
 
 
-class ClaimsStage(Strict):
+def _seconds(folder: Path, arm: Arm, seed: int) -> float:
+    """What SFT and GRPO of one run took."""
+    run, start = GrpoRun(**arm._asdict(), seed=seed), SftRun(teacher=arm.teacher, seed=seed)
+    files = (folder / f"grpo/{run.path}.jsonl", folder / f"sft/{start.path}.jsonl")
+    return sum(json.loads(file.read_text())["s"] for file in files)
+
+
+class ClaimsStage(command_line.Stage):
     """Judge every claim on the tables of the studies."""
 
     tables: CliPositionalArg[list[Path]]
     """The studies' tables (Parquet)."""
-    confidence: Annotated[float, Field(gt=0, lt=1)]
+    confidence: Confidence
     """Confidence of intervals over seeds and of binomial bounds."""
     benchmarks_in: Path
     """The folder below which Snakemake wrote how long the jobs took."""

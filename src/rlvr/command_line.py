@@ -1,17 +1,36 @@
 """Stages as commands: flags come from the settings' models, and errors are messages.
 
-A stage is a pydantic model with a `cli_cmd` method that does its work.
+A stage is a `Stage` with a `cli_cmd` method that does its work.
 """
 
 import logging
 import shlex
 import sys
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic_settings import CliApp
+from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict
 
 from rlvr.errors import UserError
 from rlvr.settings import explain
+
+
+class Stage(BaseSettings):
+    """A stage's command line; its fields come from nowhere else, environment variables included."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        case_sensitive=True,
+        cli_kebab_case=True,
+        cli_enforce_required=True,
+    )
+
+    @classmethod
+    def settings_customise_sources(cls, settings_cls: Any, init_settings: Any, **_: Any) -> tuple:
+        """Keep what is passed in; the command line joins by itself."""
+        return (init_settings,)
 
 
 def flags(settings: BaseModel) -> str:
@@ -19,9 +38,10 @@ def flags(settings: BaseModel) -> str:
     return shlex.join(CliApp.serialize(settings))
 
 
-def run(stage: type[BaseModel]) -> None:
+def run(stage: type[Stage]) -> None:
     """Read `stage` from the command line and run it; exit with a message where that fails."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("rlvr").setLevel(logging.INFO)  # ours alone: libraries say too much at INFO
     try:
         CliApp.run(stage)
     except ValidationError as error:

@@ -20,9 +20,12 @@ from rlvr.evaluation import evaluate
 from rlvr.policy import Policy, load_policy, prepare_torch, save_policy
 from rlvr.records import provenance, write_parquet
 from rlvr.rollout import rollout
+from rlvr.runs import GrpoRun
 from rlvr.schemas import METRICS
-from rlvr.settings import GrpoJob, GrpoRun, GrpoSettings
+from rlvr.settings import GrpoJob, GrpoSettings
 from rlvr.streams import stream
+
+log = logging.getLogger("rlvr.grpo")
 
 
 def group_advantages(rewards: Tensor, advantage_epsilon: float) -> Tensor:
@@ -151,7 +154,7 @@ def train(
         metrics |= update(policy, optimizer, batch, settings, order)
         if iteration % job.evaluation.every == 0 or iteration == settings.iterations:
             metrics |= evaluate(policy)
-            logging.info(
+            log.info(
                 "iteration %d of %d: greedy accuracy %.4f, mean reward %.3f, KL %.3f nats",
                 *(iteration, settings.iterations),
                 *(metrics[name] for name in ("accuracy", "reward_mean", "kl")),
@@ -160,7 +163,7 @@ def train(
     return policy, rows
 
 
-class GrpoStage(GrpoJob):
+class GrpoStage(GrpoJob, command_line.Stage):
     """Train a policy by GRPO against the verifier."""
 
     run: GrpoRun

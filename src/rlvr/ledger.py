@@ -31,7 +31,13 @@ CLAIMS = pa.schema(
         column("high", pa.float64(), "unit", "to here"),
         column("reason", pa.string(), "text", "why these limits"),
         column("failure_rate_bound", pa.float64(), "1", "exact upper bound, for 'never' claims"),
-        column("verdict", pa.string(), "text", "holds, holds on n of m seeds, fails, not measured"),
+        column(
+            "verdict",
+            pa.string(),
+            "text",
+            "holds, holds on n of m seeds, fails, not measured; see claims.md: a time, which this "
+            "file does not record, being the same on every machine",
+        ),
     ]
 )
 
@@ -40,8 +46,8 @@ class Evidence(NamedTuple):
     """All that claims are judged on."""
 
     studies: Studies
-    minutes: float = nan
-    """What all training jobs took together; nan where that is not to be recorded."""
+    minutes: dict[int, float] | None = None
+    """What each seed's training took; None where times are not to be recorded."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,8 @@ class Claim:
     theory: Callable[[Evidence], float] = lambda evidence: nan
     never: bool = False
     """The claim says that something never happens: then the rate of it is bounded too."""
+    timed: bool = False
+    """The claim is about time, which only the Markdown records."""
 
 
 def verdict(holds: Sequence[bool | None], per_seed: bool) -> str:
@@ -85,7 +93,7 @@ def judge(claim: Claim, evidence: Evidence, confidence: float) -> dict[str, Any]
     if claim.unit == "fraction" and claim.low >= 0:  # it cannot leave 0..1; nor may its interval
         low, high = max(low, 0.0), min(high, 1.0)
     bound = nan
-    if claim.never and None not in holds:
+    if claim.never and holds and None not in holds:
         bound = failure_rate_bound(holds.count(False), len(holds), confidence)
     return {
         "claim": claim.key,
@@ -103,7 +111,11 @@ def judge(claim: Claim, evidence: Evidence, confidence: float) -> dict[str, Any]
         "high": claim.high,
         "reason": claim.reason,
         "failure_rate_bound": bound,
-        "verdict": verdict(holds, per_seed=bool(seeds)),
+        "verdict": (
+            "see claims.md"
+            if claim.timed and evidence.minutes is None
+            else verdict(holds, per_seed=bool(seeds))
+        ),
     }
 
 
@@ -129,12 +141,11 @@ def _exact(value: float, unit: str) -> str:
     return f"{value:.5f}".rstrip("0").rstrip(".")
 
 
-def _ledger_line(row: dict[str, Any], confidence: float) -> str:
+def _ledger_line(row: dict[str, Any], confidence: float, common_seeds: list[int]) -> str:
     unit = row["unit"]
-    document, ours = (
-        " / ".join(_number(value, unit) for value in row[key]) or "in words"
-        for key in ("document", "ours")
-    )
+    document, ours = ([_number(value, unit) for value in row[key]] for key in ("document", "ours"))
+    if row["seeds"] != common_seeds:
+        ours = [f"{seed}: {value}" for seed, value in zip(row["seeds"], ours, strict=False)] or ours
     mean = _number(row["mean"], unit) if row["seeds"] else ""
     if not isnan(row["interval_low"]):
         low, high = (_number(row[key], unit) for key in ("interval_low", "interval_high"))
@@ -142,9 +153,15 @@ def _ledger_line(row: dict[str, Any], confidence: float) -> str:
     judged = f"**{row['verdict']}**"
     if not isnan(row["failure_rate_bound"]):
         judged += f"; rate of failing ≤ {row['failure_rate_bound']:.2f} ({confidence:.0%} bound)"
-    theory = _exact(row["theory"], unit)
-    statement = f"{row['statement']}; {unit}"
-    return f"| {statement} | {document} | {ours} | {mean} | {theory} | {judged} |"
+    cells = [
+        f"{row['statement']}; {unit}",
+        " / ".join(document) or "in words",
+        " / ".join(ours) or "–",
+        mean,
+        _exact(row["theory"], unit),
+        judged,
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def _rule_line(row: dict[str, Any]) -> str:
@@ -161,19 +178,19 @@ def as_markdown(rows: Sequence[dict[str, Any]], confidence: float) -> str:
         "fail": verdicts.count("fails"),
         "not measured": verdicts.count("not measured"),
     }
-    seeds = sorted({seed for row in rows for seed in row["seeds"]})
-    methods = sorted({row["interval_method"] for row in rows} - {"none"})
+    seeds = max((row["seeds"] for row in rows), key=len)
+    methods = sorted({row["interval_method"] for row in rows} - {"none"}) or ["one seed: none"]
     return "\n".join(
         [
             "# Claims of document A",
             "",
             f"{len(rows)} claims: " + ", ".join(f"{n} {name}" for name, n in counts.items()) + ".",
-            f"Ours: seeds {', '.join(map(str, seeds))}, in this order. Intervals: {confidence:.0%}"
-            f" over seeds ({' and '.join(methods) or 'none with one seed'}).",
+            f"Ours: seeds {', '.join(map(str, seeds))} in this order, where no others are named. "
+            f"Intervals: {confidence:.0%} over seeds ({' and '.join(methods)}).",
             "",
             "| claim | document A | ours, by seed | mean | theory | verdict |",
             "|---|---|---|---|---|---|",
-            *(_ledger_line(row, confidence) for row in rows),
+            *(_ledger_line(row, confidence, seeds) for row in rows),
             "",
             "## When a claim holds",
             "",

@@ -115,10 +115,10 @@ def load_policy(path: Path, settings: PolicySettings) -> tuple[Policy, dict[str,
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            metadata = file.metadata() or {}
+            made_by = json.loads((file.metadata() or {}).get("provenance", "{}"))
     except FileNotFoundError:
         raise UserError(f"{path}: there is no such checkpoint.") from None
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, ValueError, OSError) as error:  # whatever damage looks like
         raise UserError(
             f"{path}: not a readable safetensors file ({error}). Delete it and make it again."
         ) from None
@@ -132,5 +132,9 @@ def load_policy(path: Path, settings: PolicySettings) -> tuple[Policy, dict[str,
             f"expected {expected.get(differing[0])} for {settings!r}. "
             "Use the settings that it was made with, or delete it and make it again."
         )
+    if not {"run", "settings"} <= made_by.keys():
+        raise UserError(
+            f"{path}: its metadata does not say what made it. Make it again by rlvr.sft."
+        )
     policy.load_state_dict(tensors)
-    return policy, json.loads(metadata.get("provenance", "{}"))
+    return policy, made_by

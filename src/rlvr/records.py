@@ -67,22 +67,25 @@ def read_parquet(path: Path, schema: pa.Schema) -> tuple[pa.Table, dict[str, Any
     """
     try:
         table = pq.read_table(path, partitioning=None)
+        metadata = table.schema.metadata or {}
+        made_by = json.loads(metadata.get(b"provenance", b"{}"))
+        found = {field.name: field.type for field in table.schema}
     except FileNotFoundError:
         raise UserError(f"{path}: there is no such file.") from None
-    except (pa.ArrowInvalid, OSError) as error:
-        raise UserError(f"{path}: not a readable Parquet file ({error}).") from None
-    found = {field.name: field.type for field in table.schema}
+    except (pa.ArrowException, ValueError, OSError) as error:  # whatever damage looks like
+        raise UserError(
+            f"{path}: not a readable Parquet file ({error}). Delete it and make it again."
+        ) from None
     wrong = [
         f"column {field.name} is {found.get(field.name, 'missing')}, expected {field.type}"
         for field in schema
         if found.get(field.name) != field.type
     ]
-    metadata = table.schema.metadata or {}
-    if b"provenance" not in metadata:
-        wrong.append("no provenance in its metadata")
+    if not {"run", "settings"} <= made_by.keys():
+        wrong.append("its metadata does not say what made it")
     if wrong:
         raise UserError(
             f"{path}: not a file that this version of rlvr can read. {'; '.join(wrong)}. "
             "Delete it and make it again."
         )
-    return table.select(schema.names), json.loads(metadata[b"provenance"])
+    return table.select(schema.names), made_by

@@ -1,24 +1,22 @@
 """Every setting of the workflow: what it means, its unit and what is allowed, written once.
 
-The models check config.yaml before any job starts and define the stages' command lines. They hold
-values only: whatever a stage gets from here stands in its rule's params as well.
+The models check config.yaml before any job starts and define the stages' command lines. They only
+group values: whatever a stage gets from here stands in its rule's params as well, which is why
+`rlvr.source_digest` leaves this module out.
 """
 
 from __future__ import annotations
 
 import difflib
-import itertools
 from collections.abc import Callable, Mapping
 from copy import copy
-from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
-    ConfigDict,
     Field,
     ValidationError,
     ValidationInfo,
@@ -27,23 +25,27 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from rlvr.arms import BASE, FIGURE_ARMS, Arm
 from rlvr.errors import UserError
+from rlvr.runs import GrpoRun, SftRun, all_runs
+from rlvr.values import (
+    Betas,
+    Confidence,
+    Count,
+    Device,
+    Name,
+    Positive,
+    Probability,
+    Seeds,
+    Strict,
+    unique,
+)
 
 FIGURES = sorted(path.stem for path in (Path(__file__).parent / "figures").glob("fig*.py"))
 """Names of the figures that the package can draw: one module each."""
 
 
-# --- Kinds of values ----------------------------------------------------------------------------
-
-
-def _unique(values: list[Any]) -> list[Any]:
-    """The list itself, if no value stands in it twice."""
-    twice = sorted({str(value) for value in values if values.count(value) > 1})
-    if twice:
-        raise PydanticCustomError(
-            "twice", "{values} given more than once", {"values": ", ".join(twice)}
-        )
-    return values
+# --- Names that the config itself defines ---------------------------------------------------------
 
 
 def _one_of(kind: str) -> Callable[[str, ValidationInfo], str]:
@@ -62,25 +64,10 @@ def _one_of(kind: str) -> Callable[[str, ValidationInfo], str]:
     return check
 
 
-Count = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Probability = Annotated[float, Field(ge=0, le=1)]
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*\z")]
-Seed = Annotated[int, Field(ge=0, lt=2**31)]
-Seeds = Annotated[list[Seed], Field(min_length=1), AfterValidator(_unique)]
-Beta = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Betas = Annotated[list[Beta], Field(min_length=1), AfterValidator(_unique)]
-Device = Literal["cpu", "cuda", "auto"]
 TeacherName = Annotated[str, AfterValidator(_one_of("teachers"))]
 RecipeName = Annotated[str, AfterValidator(_one_of("recipes"))]
 StudyName = Annotated[str, AfterValidator(_one_of("studies"))]
 FigureName = Annotated[str, AfterValidator(_one_of("figures"))]
-
-
-class Strict(BaseModel):
-    """Unknown keys are mistakes, values do not change, and docstrings become descriptions."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 # --- Settings, group by group -------------------------------------------------------------------
@@ -175,9 +162,9 @@ Recipe = _all_optional(GrpoSettings, "Recipe")
 class StudySettings(Strict):
     """A named set of GRPO runs: every combination of its recipes, teachers, betas and seeds."""
 
-    recipes: Annotated[list[RecipeName], Field(min_length=1), AfterValidator(_unique)]
+    recipes: Annotated[list[RecipeName], Field(min_length=1), AfterValidator(unique)]
     """Names under `recipes`."""
-    teachers: Annotated[list[TeacherName], Field(min_length=1), AfterValidator(_unique)]
+    teachers: Annotated[list[TeacherName], Field(min_length=1), AfterValidator(unique)]
     """Names under `teachers`."""
     betas: Betas
     """Strengths of the KL penalty to the SFT reference, per nat (0: none)."""
@@ -188,7 +175,7 @@ class StudySettings(Strict):
 class FigureSettings(Strict):
     """What one figure shows."""
 
-    studies: Annotated[list[StudyName], Field(min_length=1), AfterValidator(_unique)]
+    studies: Annotated[list[StudyName], Field(min_length=1), AfterValidator(unique)]
     """The studies whose tables it reads."""
     iterations: Count
     """The last GRPO iteration that it shows."""
@@ -197,9 +184,9 @@ class FigureSettings(Strict):
 class ClaimsSettings(Strict):
     """The ledger of the documents' claims."""
 
-    studies: Annotated[list[StudyName], Field(min_length=1), AfterValidator(_unique)]
+    studies: Annotated[list[StudyName], Field(min_length=1), AfterValidator(unique)]
     """The studies whose tables it reads."""
-    confidence: Annotated[float, Field(gt=0, lt=1)]
+    confidence: Confidence
     """Confidence of intervals over seeds and of binomial bounds."""
 
 
@@ -226,39 +213,7 @@ class GrpoJob(Strict):
     evaluation: EvaluationSettings
 
 
-# --- Runs ---------------------------------------------------------------------------------------
-
-
-def decimal(value: float) -> str:
-    """The one way to write a number in a path: '0', '0.04', '0.00001'; no exponent, no '.0'."""
-    return format(Decimal(repr(value or 0)).normalize(), "f")
-
-
-class SftRun(Strict):
-    """The keys of one SFT run."""
-
-    teacher: Name
-    seed: Seed
-
-    @property
-    def path(self) -> str:
-        """The run's folder below results/sft, in Hive style."""
-        return f"teacher={self.teacher}/seed={self.seed}"
-
-
-class GrpoRun(Strict):
-    """The keys of one GRPO run."""
-
-    recipe: Name
-    teacher: Name
-    beta: Beta
-    seed: Seed
-
-    @property
-    def path(self) -> str:
-        """The run's folder below results/grpo, in Hive style."""
-        beta = decimal(self.beta)
-        return f"recipe={self.recipe}/teacher={self.teacher}/beta={beta}/seed={self.seed}"
+# --- The whole ------------------------------------------------------------------------------------
 
 
 class Config(Strict):
@@ -278,6 +233,34 @@ class Config(Strict):
     studies: Annotated[dict[Name, StudySettings], Field(min_length=1)]
     figures: Annotated[dict[FigureName, FigureSettings], Field(min_length=1)]
     claims: ClaimsSettings
+
+    @model_validator(mode="after")
+    def _base_changes_nothing(self) -> Config:
+        if BASE not in self.recipes or self.recipes[BASE].model_fields_set:
+            raise PydanticCustomError(
+                "base",
+                "recipes.{base} must be there and empty: it stands for `grpo` itself",
+                {"base": BASE},
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _figures_find_their_arms(self) -> Config:
+        lacking = [
+            f"figures.{name}.studies: none of {', '.join(figure.studies)} has {arm}, "
+            "which this figure shows"
+            for name, figure in self.figures.items()
+            for arm in FIGURE_ARMS.get(name, ())
+            if arm
+            not in {
+                Arm(run.recipe, run.teacher, run.beta)
+                for study in figure.studies
+                for run in self.runs(study)
+            }
+        ]
+        if lacking:
+            raise PydanticCustomError("arms", "{lacking}", {"lacking": "; ".join(lacking)})
+        return self
 
     def sft_job(self, teacher: str) -> SftJob:
         """Settings of the SFT jobs of `teacher`."""
@@ -306,26 +289,49 @@ class Config(Strict):
 
     def runs(self, study: str) -> list[GrpoRun]:
         """The runs of a study, in the order in which its table holds them."""
-        return study_runs(self.study(study))
+        chosen = self.study(study)
+        return all_runs(chosen.recipes, chosen.teachers, chosen.betas, chosen.seeds)
 
+    def used_studies(self) -> list[str]:
+        """The studies that a figure or the claims read."""
+        readers = [*self.figures.values(), self.claims]
+        return list(dict.fromkeys(study for reader in readers for study in reader.studies))
 
-def study_runs(study: StudySettings) -> list[GrpoRun]:
-    """Every combination of the study's recipes, teachers, betas and seeds."""
-    return [
-        GrpoRun(recipe=recipe, teacher=teacher, beta=beta, seed=seed)
-        for recipe, teacher, beta, seed in itertools.product(
-            study.recipes, study.teachers, study.betas, study.seeds
-        )
-    ]
+    def used_runs(self) -> list[GrpoRun]:
+        """The GRPO runs of those studies, each once."""
+        return list(dict.fromkeys(run for study in self.used_studies() for run in self.runs(study)))
+
+    def used_starts(self) -> list[SftRun]:
+        """The SFT runs that those start from, each once."""
+        starts = (SftRun(teacher=run.teacher, seed=run.seed) for run in self.used_runs())
+        return list(dict.fromkeys(starts))
+
+    def all_seeds(self) -> list[int]:
+        """Every seed that a study names."""
+        return sorted({run.seed for study in self.studies for run in self.runs(study)})
 
 
 # --- Checking config.yaml -----------------------------------------------------------------------
 
 
-def check_yaml(path: Path) -> None:
-    """Raise a `UserError` with line and column if the file at `path` is not YAML."""
+class _UniqueKeysLoader(yaml.SafeLoader):
+    """YAML takes the last of equal keys in silence; here they are a mistake."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        keys = [self.construct_object(key, deep=deep) for key, _ in node.value]
+        for index, key in enumerate(keys):
+            if key in keys[:index]:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"the key {key} is there twice",
+                    problem_mark=node.value[index][0].start_mark,
+                )
+        return super().construct_mapping(node, deep)
+
+
+def check_yaml(path: Path | str) -> None:
+    """Raise a `UserError` with line and column if the file is not YAML, or has a key twice."""
     try:
-        yaml.safe_load(path.read_text(encoding="utf-8"))
+        yaml.load(Path(path).read_text(encoding="utf-8"), _UniqueKeysLoader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not valid YAML: {error}") from None
 
@@ -362,10 +368,15 @@ def _explain_one(mistake: Mapping[str, Any], model: type[BaseModel]) -> str:
         close = difflib.get_close_matches(str(location[-1]), allowed, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
         return f"{path}: unknown key.{hint} Allowed here: {', '.join(allowed)}."
+    if kind in ("base", "arms"):  # about the config as a whole; they name the key themselves
+        return f"{message}."
     if kind == "string_pattern_mismatch":
         message = "names are lower-case letters, digits and _, and begin with a letter"
     if kind.startswith(("int_", "float_")) and isinstance(mistake["input"], str):
-        message += " (numbers are written without quotes, and YAML wants 1.0e-3 for 1e-3)"
+        message += (
+            " (numbers are written without quotes; YAML takes 1e-3 for text and wants 1.0e-3; "
+            "--config takes what is inside brackets for text: use --configfile)"
+        )
     return f"{path}: found {found}. {message[0].upper()}{message[1:]}."
 
 

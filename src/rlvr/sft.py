@@ -17,8 +17,11 @@ from rlvr.addition import draw_prompts, encode_answer, encode_prompt, teacher_an
 from rlvr.evaluation import evaluate
 from rlvr.policy import Policy, initial_policy, prepare_torch, save_policy
 from rlvr.records import column, provenance, write_parquet
-from rlvr.settings import SftJob, SftRun
+from rlvr.runs import SftRun
+from rlvr.settings import SftJob
 from rlvr.streams import stream
+
+log = logging.getLogger("rlvr.sft")
 
 LOG_EVERY = 100  # steps
 
@@ -69,13 +72,13 @@ def train(job: SftJob, seed: int) -> tuple[Policy, list[dict[str, Any]]]:
 
         rows.append({"step": step, "loss": loss.item()})
         if step % LOG_EVERY == 0 or step == job.sft.steps:
-            logging.info("step %d of %d: loss %.4f", step, job.sft.steps, rows[-1]["loss"])
+            log.info("step %d of %d: loss %.4f", step, job.sft.steps, rows[-1]["loss"])
     rows[-1].update(evaluate(policy))
-    logging.info("greedy accuracy %.4f", rows[-1]["accuracy"])
+    log.info("greedy accuracy %.4f", rows[-1]["accuracy"])
     return policy, rows
 
 
-class SftStage(SftJob):
+class SftStage(SftJob, command_line.Stage):
     """Train a policy to imitate a teacher (SFT)."""
 
     run: SftRun

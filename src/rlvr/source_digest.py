@@ -7,6 +7,7 @@ import ast
 import functools
 import hashlib
 from pathlib import Path
+from typing import Any
 
 PACKAGE = "rlvr"
 ROOT = Path(__file__).parent
@@ -24,8 +25,8 @@ def source_digest(module: str) -> str:
     while waiting:
         reached |= waiting
         waiting = set().union(*map(_imports, waiting)) - reached - LEFT_OUT
-    text = "\n".join(f"{name}\n{_normalised(name)}" for name in sorted(reached))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    shapes = [(name, _shape(_tree(name))) for name in sorted(reached)]
+    return hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]
 
 
 def _file(module: str) -> Path | None:
@@ -58,18 +59,21 @@ def _imports(module: str) -> set[str]:
     return {name for name in parents if name.split(".")[0] == PACKAGE and _file(name)}
 
 
-def _normalised(module: str) -> str:
-    """The module's code without comments, docstrings and layout."""
-    tree = _tree(module)
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            # A string that stands alone is a docstring, or one of an attribute: it does nothing.
-            node.body = [item for item in body if not _is_string(item)] or [ast.Pass()]
-    return ast.unparse(tree)
+def _shape(node: Any) -> Any:
+    """The code below a node as nested tuples, without comments, docstrings and layout.
+
+    Empty fields are left out: which there are differs between Python versions.
+    """
+    if isinstance(node, list):
+        return [_shape(item) for item in node if not _is_string(item)]
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = ((name, _shape(value)) for name, value in ast.iter_fields(node) if value is not None)
+    return (type(node).__name__, *((name, shape) for name, shape in fields if shape != []))
 
 
-def _is_string(node: ast.AST) -> bool:
+def _is_string(node: Any) -> bool:
+    """Whether it is a string that stands alone: a docstring, or one of an attribute."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)

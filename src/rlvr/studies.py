@@ -6,21 +6,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from rlvr.arms import Arm
 from rlvr.errors import UserError
 from rlvr.records import read_parquet
 from rlvr.schemas import RUN_KEYS, STUDY
-
-
-class Arm(NamedTuple):
-    """Runs that differ in their seeds alone."""
-
-    recipe: str
-    teacher: str
-    beta: float
-
-
-WEAK = Arm("base", "weak", 0.0)
-COLD = Arm("short", "cold", 0.0)
 
 
 class Studies(NamedTuple):
@@ -31,6 +20,11 @@ class Studies(NamedTuple):
     arms: list[dict[str, Any]]
     """How the runs were made: settings, code and packages, by recipe and teacher."""
 
+    def held(self) -> set[Arm]:
+        """The arms that the tables hold runs of."""
+        keys = self.frame[list(Arm._fields)].drop_duplicates()
+        return {Arm(*row) for row in keys.itertuples(index=False, name=None)}
+
     def rows(self, arm: Arm) -> pd.DataFrame:
         """All rows of one arm. Raises a `UserError` if the tables hold none."""
         frame = self.frame
@@ -38,16 +32,16 @@ class Studies(NamedTuple):
             (frame.recipe == arm.recipe) & (frame.teacher == arm.teacher) & (frame.beta == arm.beta)
         )
         if not of_arm.any():
-            held = frame[list(Arm._fields)].drop_duplicates().itertuples(index=False, name=None)
+            held = "; ".join(sorted(map(str, self.held())))
             raise UserError(
-                f"the tables hold no run of {arm}. They hold {', '.join(map(str, held))}. "
+                f"the tables hold no run of {arm}. They hold {held}. "
                 "Name a study that has it in config.yaml."
             )
         return frame[of_arm]
 
-    def run_keys(self) -> list[dict[str, Any]]:
-        """The keys of each run."""
-        return self.frame[RUN_KEYS.names].drop_duplicates().to_dict("records")
+    def seeds(self, arm: Arm) -> list[int]:
+        """The seeds of an arm, in order."""
+        return sorted(self.rows(arm).seed.unique().tolist())
 
     def made_by(self, arm: Arm) -> dict[str, Any]:
         """How the runs of an arm were made."""

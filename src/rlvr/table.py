@@ -12,8 +12,9 @@ import pyarrow as pa
 from rlvr import command_line
 from rlvr.errors import UserError
 from rlvr.records import provenance, read_parquet, write_parquet
+from rlvr.runs import GrpoRun, all_runs
 from rlvr.schemas import METRICS, RUN_KEYS, STUDY
-from rlvr.settings import GrpoRun, StudySettings, study_runs
+from rlvr.settings import StudySettings
 
 
 def read_run(folder: Path, run: GrpoRun) -> tuple[pa.Table, dict[str, Any]]:
@@ -24,6 +25,12 @@ def read_run(folder: Path, run: GrpoRun) -> tuple[pa.Table, dict[str, Any]]:
     path = folder / run.path / "metrics.parquet"
     metrics, made_by = read_parquet(path, METRICS)
     keys = run.model_dump()
+    expected = list(range(made_by["settings"]["grpo"]["iterations"] + 1))
+    if metrics["iteration"].to_pylist() != expected:
+        raise UserError(
+            f"{path}: its iterations are not 0 to {expected[-1]}, one row each. "
+            "Delete it and make it again."
+        )
     if made_by["run"] != keys:
         raise UserError(
             f"{path}: holds the run {made_by['run']}, not the one that its path names. "
@@ -46,7 +53,7 @@ def arms(made_by: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return distinct
 
 
-class TableStage(StudySettings):
+class TableStage(StudySettings, command_line.Stage):
     """Join the metrics of a study's runs."""
 
     runs_in: Path
@@ -56,7 +63,10 @@ class TableStage(StudySettings):
 
     def cli_cmd(self) -> None:
         """Read, join and write."""
-        runs = [read_run(self.runs_in, run) for run in study_runs(self)]
+        runs = [
+            read_run(self.runs_in, run)
+            for run in all_runs(self.recipes, self.teachers, self.betas, self.seeds)
+        ]
         settings = self.model_dump(include=set(StudySettings.model_fields))
         made_by = provenance("rlvr.table", {}, settings, arms=arms([made for _, made in runs]))
         write_parquet(self.table_out, pa.concat_tables([rows for rows, _ in runs]), STUDY, made_by)

@@ -6,10 +6,11 @@ import pandas as pd
 import pytest
 
 from rlvr import document_a
+from rlvr.arms import COLD, WEAK, Arm
 from rlvr.claims import training_minutes
 from rlvr.errors import UserError
 from rlvr.ledger import CLAIMS, Claim, Evidence, as_markdown, judge, verdict
-from rlvr.studies import COLD, WEAK, Arm, Studies
+from rlvr.studies import Studies
 
 
 def run(**columns):
@@ -63,6 +64,9 @@ def test_verdicts(holds, expected):
     assert verdict(holds, per_seed=True) == expected
 
 
+MINUTES = {1: 12.0, 2: 13.0}
+
+
 def claim(values, **changes):
     fields = {
         "key": "k",
@@ -95,7 +99,7 @@ def made_by(arm):
         "recipe": arm.recipe,
         "teacher": arm.teacher,
         "parameters": 69_325,
-        "settings": {"grpo": {"group_size": 8}},
+        "settings": {"device": "cpu", "grpo": {"group_size": 8}},
         "sft": {"settings": {"teacher": {"truth_probability": 0.3 if arm == WEAK else 0.0}}},
     }
 
@@ -123,7 +127,7 @@ def studies():
 def test_document_a_on_runs_that_do_what_it_says(studies):
     rows = {
         row["claim"]: row
-        for row in (judge(c, Evidence(studies, 12.0), 0.95) for c in document_a.CLAIMS)
+        for row in (judge(c, Evidence(studies, MINUTES), 0.95) for c in document_a.CLAIMS)
     }
     fails = {key for key, row in rows.items() if row["verdict"] != "holds"}
     assert fails == {"final_accuracy", "no_collapse", "parameters"}
@@ -136,25 +140,52 @@ def test_document_a_on_runs_that_do_what_it_says(studies):
 
 def test_time_is_kept_out_of_the_record(studies):
     run_time = next(c for c in document_a.CLAIMS if c.key == "run_time")
-    assert judge(run_time, Evidence(studies), 0.95)["verdict"] == "not measured"
-    assert judge(run_time, Evidence(studies, 50.0), 0.95)["verdict"] == "fails"
+    assert judge(run_time, Evidence(studies), 0.95)["verdict"] == "see claims.md"
+    assert judge(run_time, Evidence(studies, {}), 0.95)["verdict"] == "not measured"
+    slow = judge(run_time, Evidence(studies, {1: 12.0, 2: 20.0}), 0.95)
+    assert slow["verdict"] == "holds on 1 of 2 seeds"
 
 
-def test_training_minutes_sums_each_job_once(studies, tmp_path):
-    for path in [
-        *(f"grpo/recipe=base/teacher=weak/beta=0/seed={seed}" for seed in (1, 2)),
-        *(f"grpo/recipe=short/teacher=cold/beta=0/seed={seed}" for seed in (1, 2)),
-        *(f"sft/teacher={teacher}/seed={seed}" for teacher in ("weak", "cold") for seed in (1, 2)),
-    ]:
-        assert isnan(training_minutes(studies, tmp_path))
-        file = tmp_path / f"{path}.jsonl"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text('{"s": 30.0, "h:m:s": "0:00:30"}\n')
-    assert training_minutes(studies, tmp_path) == 4.0
+def test_an_arm_without_runs_is_not_measured(studies):
+    weak = Studies(studies.rows(WEAK), [made_by(WEAK)])
+    rows = [judge(c, Evidence(weak, {}), 0.95) for c in document_a.CLAIMS]
+    missing = {row["claim"] for row in rows if row["verdict"] == "not measured"}
+    assert missing == {"run_time"} | {c.key for c in document_a.CLAIMS if c.key.startswith("cold")}
+    assert as_markdown(rows, 0.95).count("**not measured**") == len(missing)
+
+
+def test_a_run_that_diverged_is_not_measured():
+    diverged = run(iteration=[0, 1, 2, 3], kl=[nan, 0.5, nan, 0.7])
+    assert isnan(document_a.largest("kl", 3)(diverged))
+    assert isnan(document_a.mean_over("kl", 1, 3)(diverged))
+
+
+def test_training_minutes_by_seed(studies, tmp_path):
+    for arm in (WEAK, COLD):
+        for seed in (1, 2):
+            for path in (
+                f"grpo/recipe={arm.recipe}/teacher={arm.teacher}/beta=0/seed={seed}",
+                f"sft/teacher={arm.teacher}/seed={seed}",
+            ):
+                assert training_minutes(studies, tmp_path) == {}
+                file = tmp_path / f"{path}.jsonl"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(f'{{"s": {30.0 * seed}, "h:m:s": "0:00:30"}}\n')
+    assert training_minutes(studies, tmp_path) == {1: 2.0, 2: 4.0}
+    studies.arms[1]["settings"]["device"] = "cuda"
+    assert training_minutes(studies, tmp_path) == {}
+
+
+def test_other_seeds_are_named_in_the_row():
+    rows = [judge(claim(values), None, 0.95) for values in ({1: 0.9, 2: 0.8}, {2: 0.7}, {})]
+    table = [line for line in as_markdown(rows, 0.95).splitlines() if line.startswith("| s")]
+    assert "| 0.900 / 0.800 |" in table[0]
+    assert "| 2: 0.700 |" in table[1]
+    assert "| – |" in table[2]
 
 
 def test_markdown_has_a_line_and_a_rule_per_claim(studies):
-    rows = [judge(c, Evidence(studies, 12.0), 0.95) for c in document_a.CLAIMS]
+    rows = [judge(c, Evidence(studies, MINUTES), 0.95) for c in document_a.CLAIMS]
     text = as_markdown(rows, 0.95)
     table = [line for line in text.splitlines() if line.startswith("| ")]
     assert len(table) == len(document_a.CLAIMS) + 1
@@ -164,5 +195,5 @@ def test_markdown_has_a_line_and_a_rule_per_claim(studies):
 
 
 def test_an_arm_that_no_table_holds_is_a_clear_error(studies):
-    with pytest.raises(UserError, match=r"hold no run of Arm.*They hold .*weak.*Name a study"):
+    with pytest.raises(UserError, match=r"hold no run of recipe base.*They hold .*weak.*Name a study"):
         studies.rows(Arm("base", "weak", 0.5))

@@ -12,6 +12,8 @@ from rlvr.addition import all_prompts, encode_answer, encode_prompt
 from rlvr.errors import UserError
 from rlvr.policy import Policy, initial_policy, load_policy, prepare_torch, save_policy
 
+MADE_BY = {"run": {"seed": 1}, "settings": {"x": 2}}
+
 
 def test_parameter_count_of_the_document():
     assert Policy(FULL_SIZE).parameter_count() == 69_325
@@ -114,10 +116,10 @@ def test_initial_weights_depend_on_the_seed_alone():
 def test_checkpoint_round_trip_is_exact_and_byte_stable(tmp_path):
     policy = initial_policy(SMALL, seed=1)
     for name in ("a", "b"):
-        save_policy(policy, tmp_path / name, {"seed": 1, "settings": {"x": 2}})
+        save_policy(policy, tmp_path / name, MADE_BY)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     loaded, made_by = load_policy(tmp_path / "a", SMALL)
-    assert made_by == {"seed": 1, "settings": {"x": 2}}
+    assert made_by == MADE_BY
     for x, y in zip(policy.parameters(), loaded.parameters(), strict=True):
         assert torch.equal(x, y)
 
@@ -141,6 +143,24 @@ def test_missing_and_foreign_checkpoints_are_refused(tmp_path):
     save_file({"x": torch.zeros(2)}, tmp_path / "x.safetensors")
     with pytest.raises(UserError, match="another architecture"):
         load_policy(tmp_path / "x.safetensors", SMALL)
+    save_policy(initial_policy(SMALL, seed=1), tmp_path / "y.safetensors", {})
+    with pytest.raises(UserError, match="does not say what made it"):
+        load_policy(tmp_path / "y.safetensors", SMALL)
+
+
+def test_any_damaged_byte_of_the_header_is_refused_or_harmless(tmp_path):
+    """Never a stack trace, whatever byte of the file's description is damaged."""
+    path = tmp_path / "p.safetensors"
+    save_policy(initial_policy(SMALL, seed=1), path, MADE_BY)
+    whole = path.read_bytes()
+    refused = 0
+    for position in range(0, 700, 3):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x91]) + whole[position + 1 :])
+        try:
+            load_policy(path, SMALL)
+        except UserError:
+            refused += 1
+    assert refused > 200
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")

@@ -10,22 +10,23 @@ from rlvr.records import column, provenance, read_parquet, replacing, write_parq
 from rlvr.schemas import METRICS, RUN_KEYS, STUDY
 from rlvr.sft import SFT_METRICS
 
+MADE_BY = {"run": {"seed": 3}, "settings": {}}
 SCHEMA = pa.schema([column("x", pa.int64(), "1", "a number"), column("y", pa.float64(), "1", "b")])
 
 
 def test_round_trip_with_descriptions_and_provenance(tmp_path):
     path = tmp_path / "deep" / "t.parquet"
-    write_parquet(path, [{"x": 1, "y": 0.5}, {"x": 2}], SCHEMA, {"seed": 3})
+    write_parquet(path, [{"x": 1, "y": 0.5}, {"x": 2}], SCHEMA, MADE_BY)
     table, made_by = read_parquet(path, SCHEMA)
     assert table.to_pylist() == [{"x": 1, "y": 0.5}, {"x": 2, "y": None}]
-    assert made_by == {"seed": 3}
+    assert made_by == MADE_BY
     stored = pq.read_schema(path)
     assert stored.field("x").metadata[b"description"] == b"a number"
 
 
 def test_equal_data_give_equal_bytes(tmp_path):
     for name in ("a", "b"):
-        write_parquet(tmp_path / name, [{"x": 1, "y": 0.1}], SCHEMA, {"seed": 3})
+        write_parquet(tmp_path / name, [{"x": 1, "y": 0.1}], SCHEMA, MADE_BY)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -84,8 +85,23 @@ def test_files_that_are_not_ours_are_refused(tmp_path):
         with pytest.raises(UserError, match=r"t\.parquet: not a readable Parquet file"):
             read_parquet(path, SCHEMA)
     pq.write_table(pa.table({"x": [1], "y": [1.0]}), path)
-    with pytest.raises(UserError, match="no provenance"):
+    with pytest.raises(UserError, match="does not say what made it"):
         read_parquet(path, SCHEMA)
+
+
+def test_any_damaged_byte_is_refused_or_harmless(tmp_path):
+    """Never a stack trace, whatever byte is damaged."""
+    path = tmp_path / "t.parquet"
+    write_parquet(path, [{"x": i, "y": 0.5} for i in range(5)], SCHEMA, MADE_BY)
+    whole = path.read_bytes()
+    refused = 0
+    for position in range(len(whole)):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x91]) + whole[position + 1 :])
+        try:
+            read_parquet(path, SCHEMA)
+        except UserError:
+            refused += 1
+    assert refused > len(whole) / 4
 
 
 def test_provenance_says_what_made_a_file_and_nothing_that_changes():

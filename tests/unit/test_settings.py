@@ -7,13 +7,12 @@ from helpers import ROOT
 
 from rlvr.command_line import flags
 from rlvr.errors import UserError
+from rlvr.runs import GrpoRun, decimal
 from rlvr.settings import (
     FIGURES,
     Config,
-    GrpoRun,
     SftJob,
     check_yaml,
-    decimal,
     load_config,
 )
 
@@ -44,7 +43,7 @@ MISTAKES = [
     ("sft.steps", 100.0, r"sft\.steps: found 100\.0\. .*valid integer"),
     ("sft.steps", True, r"sft\.steps: found True\. .*valid integer"),
     ("sft.steps", "100", r"sft\.steps: found '100'\. .*without quotes"),
-    ("sft.learning_rate", "1e-3", r"sft\.learning_rate: found '1e-3'\. .*1\.0e-3 for 1e-3"),
+    ("sft.learning_rate", "1e-3", r"sft\.learning_rate: found '1e-3'\. .*wants 1\.0e-3"),
     ("sft.learning_rate", float("nan"), r"sft\.learning_rate: found nan\."),
     ("sft.learning_rate", float("inf"), r"sft\.learning_rate: found inf\."),
     ("sft.learning_rate", None, r"sft\.learning_rate: found None\."),
@@ -73,6 +72,13 @@ MISTAKES = [
     ),
     ("claims.studies", ["x"], r"claims\.studies\.0: found 'x'\. Not among the studies"),
     ("figures.fig9", {"studies": ["weak_start"], "iterations": 3}, r"found 'fig9'\. .*fig1_rlvr_"),
+    ("recipes.base", {"group_size": 4}, r"recipes\.base must be there and empty"),
+    (
+        "studies.weak_start.betas",
+        [0.04],
+        r"figures\.fig1_rlvr_overturns\.studies: none of weak_start has recipe base, ",
+    ),
+    ("studies.weak_start.betas", [1e300], r"betas\.0: found 1e\+300\. .*equal to 1000"),
     ("seeds", [42, 43, 42], r"seeds: found \[42, 43, 42\]\. 42 given more than once"),
     ("seeds", [-1], r"seeds\.0: found -1\."),
     ("seeds", ["42"], r"seeds\.0: found '42'\."),
@@ -133,6 +139,13 @@ def test_yaml_that_does_not_parse_is_located(tmp_path):
     ):
         check_yaml(path)
     check_yaml(ROOT / "config.yaml")
+
+
+def test_a_key_that_is_there_twice_is_refused(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("sft: {steps: 31}\nseeds: [1]\nsft: {batch_size: 32}\n")
+    with pytest.raises(UserError, match=r"the key sft is there twice(.|\n)*line 3"):
+        check_yaml(path)
 
 
 def test_config_has_the_settings_of_the_document(config):

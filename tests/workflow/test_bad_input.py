@@ -26,6 +26,8 @@ GRPO = "results/grpo/recipe=base/teacher=weak/beta=0/seed=1"
         ({"studies": {"weak_start": {"teachers": ["strong"]}}}, "allowed: weak, cold"),
         ({"seeds": [1, 1]}, "seeds: found [1, 1]. 1 given more than once"),
         ("seeds: [1, 2\ngrpo: {", "not valid JSON or YAML"),
+        ("seeds: [1]\nseeds: [2]\n", "the key seeds is there twice"),
+        ({"studies": {"weak_start": {"betas": [0.04]}}}, "none of weak_start has recipe base"),
         ("- a list\n", "Config file must be given as JSON or YAML with keys at top level"),
     ],
     ids=str,
@@ -125,16 +127,37 @@ def test_command_line_mistakes_are_all_named(scratch):
     )
 
 
-def test_a_failed_job_shows_its_own_message_and_keeps_the_rest(scratch):
-    """Through Snakemake: the damaged checkpoint is named, and finished results stay."""
+def test_metrics_that_are_cut_short(scratch):
+    path = scratch.folder / GRPO / "metrics.parquet"
+    table, made_by = read_parquet(path, METRICS)
+    write_parquet(path, table.slice(0, 3), METRICS, made_by)
+    refused(scratch, TABLE, f"error: {GRPO}/metrics.parquet", "its iterations are not 0 to 6")
+
+
+def test_the_environment_is_not_read(scratch, monkeypatch):
+    for name in ("run", "policy", "device", "grpo", "seeds"):
+        monkeypatch.setenv(name, "nonsense")
+    assert scratch.stage(*TABLE).returncode == 0
+
+
+def test_a_failed_job_shows_its_message_and_the_next_run_makes_up_for_it(scratch):
+    """Through Snakemake, as `make figures` calls it: a damaged checkpoint, then it removed."""
     path = scratch.folder / SFT
+    before = scratch.contents()
     path.write_bytes(b"no checkpoint")
-    claims = (scratch.folder / "results/claims.md").read_bytes()
-    done = scratch.snakemake()
+    done = scratch.snakemake("--quiet", "host", "reason")
     assert done.returncode != 0
     assert f"error: {SFT}: not a readable safetensors file" in done.stdout + done.stderr
-    assert (scratch.folder / "results/claims.md").read_bytes() == claims
     assert not list(scratch.folder.rglob("*.partial"))
+    # The failed run's outputs are gone, and figures made before it are not taken for finished.
+    again = scratch.snakemake()
+    assert again.returncode != 0
+    path.unlink()
+    last = scratch.snakemake()
+    assert last.returncode == 0, last.stdout + last.stderr
+    same = [name for name in before if not name.endswith((".log", ".jsonl", ".md"))]
+    after = scratch.contents()
+    assert {name for name in same if before[name] != after[name]} == set()
 
 
 def test_config_yaml_that_does_not_parse_is_located(tmp_path):

@@ -110,6 +110,7 @@ TABLES, DRAWN = {"table": 2}, {"figure": 3, "claims": 1, "all": 1}
          {"grpo": 2, "table": 1} | DRAWN),
         ({"figures": {"fig2_unhackable_reward": {"iterations": 5}}}, {"figure": 1, "all": 1}),
         ({"claims": {"confidence": 0.9}}, {"claims": 1, "all": 1}),
+        ({"claims": {"studies": ["weak_start"]}}, {"claims": 1, "all": 1}),
         ({"studies": {"new": {"recipes": ["short"], "teachers": ["weak"], "betas": [0]}}}, {}),
     ],
     ids=str,

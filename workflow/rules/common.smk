@@ -4,7 +4,8 @@ import shlex
 import sys
 
 from rlvr.command_line import flags
-from rlvr.settings import decimal, load_config
+from rlvr.runs import decimal
+from rlvr.settings import load_config
 from rlvr.source_digest import source_digest
 
 settings = load_config(config)
@@ -22,6 +23,6 @@ wildcard_constraints:
     beta="|".join(
         re.escape(decimal(beta)) for study in settings.studies.values() for beta in study.betas
     ),
-    seed="[0-9]+",
+    seed="|".join(map(str, settings.all_seeds())),
     study="|".join(settings.studies),
     figure="[^/]+",

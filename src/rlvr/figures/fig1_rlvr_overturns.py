@@ -7,8 +7,9 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from rlvr import theory
+from rlvr.arms import WEAK
 from rlvr.figures import stage, style
-from rlvr.studies import WEAK, Studies
+from rlvr.studies import Studies
 
 ZOOM = 40  # iterations in the inset: the whole change is over by then
 

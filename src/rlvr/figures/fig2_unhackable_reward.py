@@ -7,8 +7,9 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from rlvr import theory
+from rlvr.arms import WEAK
 from rlvr.figures import stage, style
-from rlvr.studies import WEAK, Studies
+from rlvr.studies import Studies
 
 WINDOW = 25  # iterations in the running mean of the KL, which single batches estimate with noise
 

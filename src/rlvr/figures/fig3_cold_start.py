@@ -7,8 +7,9 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from rlvr import theory
+from rlvr.arms import COLD, WEAK
 from rlvr.figures import stage, style
-from rlvr.studies import COLD, WEAK, Studies
+from rlvr.studies import Studies
 
 
 def draw(studies: Studies, iterations: int) -> Figure:

@@ -9,14 +9,14 @@ from pydantic_settings import CliPositionalArg
 from rlvr import command_line
 from rlvr.figures import style
 from rlvr.records import replacing
-from rlvr.settings import Count, Strict
 from rlvr.studies import Studies, read_studies
+from rlvr.values import Count
 
 
 def run(draw: Callable[[Studies, int], Figure]) -> None:
     """Read the command line and draw; `draw` gets the studies and the last iteration to show."""
 
-    class FigureStage(Strict):
+    class FigureStage(command_line.Stage):
         """Draw one figure from its studies' tables."""
 
         tables: CliPositionalArg[list[Path]]

@@ -1,0 +1,37 @@
+"""Kinds of values that settings and run keys are made of: their types and what is allowed.
+
+They check and never change a value, so that what a command line says is what a stage gets.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+
+class Strict(BaseModel):
+    """Unknown keys are mistakes, values do not change, and docstrings become descriptions."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+def unique(values: list[Any]) -> list[Any]:
+    """The list itself, if no value stands in it twice."""
+    twice = sorted({str(value) for value in values if values.count(value) > 1})
+    if twice:
+        raise PydanticCustomError(
+            "twice", "{values} given more than once", {"values": ", ".join(twice)}
+        )
+    return values
+
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Confidence = Annotated[float, Field(gt=0, lt=1)]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*\z")]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+Seeds = Annotated[list[Seed], Field(min_length=1), AfterValidator(unique)]
+Beta = Annotated[float, Field(ge=0, le=1000)]
+Betas = Annotated[list[Beta], Field(min_length=1), AfterValidator(unique)]
+Device = Literal["cpu", "cuda", "auto"]
