@@ -4,36 +4,67 @@ Greedy decoding gives the right answer if and only if the right token has the hi
 of the three positions after the right prefix. So one teacher-forced pass replaces decoding.
 """
 
+import functools
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from rlvr.addition import all_prompts, encode_answer, encode_prompt, is_carry
-from rlvr.policy import Policy
+from rlvr.addition import (
+    PROMPT_LENGTH,
+    all_prompts,
+    encode_answer,
+    encode_prompt,
+    is_carry,
+)
+from rlvr.policy import Policy, log_softmax, pick
+from rlvr.prefix_tree import PrefixTree, prefix_tree
 
-CHUNK = 2_500  # prompts per pass: few enough to stay in cache
+PROMPTS_PER_PASS = 500  # few enough to stay in cache
+
+
+class Question(NamedTuple):
+    """Some of the prompts with their right answers."""
+
+    tree: PrefixTree
+    """Of prompts and right answers."""
+    answers: Tensor
+    """The right tokens (n, 3)."""
+
+
+@functools.cache
+def _exam(device: torch.device, dtype: torch.dtype) -> list[Question]:
+    """All 10,000 prompts, in lexical order, a few hundred at a time."""
+    like = torch.empty(0, device=device, dtype=dtype)
+    a, b = all_prompts()
+    answers = encode_answer(a + b)
+    sequences = torch.cat([encode_prompt(a, b), answers[:, :-1]], dim=1)
+    return [
+        Question(prefix_tree(part, PROMPT_LENGTH, like), right.to(device))
+        for part, right in zip(
+            sequences.split(PROMPTS_PER_PASS), answers.split(PROMPTS_PER_PASS), strict=True
+        )
+    ]
 
 
 @torch.no_grad()
-def right_answers(policy: Policy, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """For operands (n,): whether greedy decoding is right, and the right answer's probability.
+def right_answers(policy: Policy) -> tuple[Tensor, Tensor]:
+    """Of each prompt: whether greedy decoding is right, and the right answer's probability.
 
-    Both have shape (n,), and the probability is float64. Of tied logits the lowest token wins.
+    Both have shape (10000,), on the CPU. Of tied logits the lowest token wins.
     """
-    prompts, answers = encode_prompt(a, b), encode_answer(a + b)
-    logits = policy.answer_logits(prompts, answers)
-    right = (logits.argmax(dim=-1) == answers).all(dim=1)
-    log_probs = logits.double().log_softmax(dim=-1).gather(-1, answers.unsqueeze(-1))
-    return right, log_probs.sum(dim=(1, 2)).exp()
+    right, log_probability = [], []
+    for tree, answers in _exam(policy.head.weight.device, policy.head.weight.dtype):
+        logits = policy.logits_on(tree)
+        right.append((logits.argmax(dim=-1)[tree.result_of] == answers).all(dim=1))
+        log_probability.append(pick(log_softmax(logits), tree, answers).sum(dim=1))
+    return torch.cat(right).cpu(), torch.cat(log_probability).cpu().double().exp()
 
 
 def evaluate(policy: Policy) -> dict[str, float]:
     """Greedy accuracy and mean success probability, over all prompts and over the carry prompts."""
-    a, b = (operand.to(policy.head.weight.device) for operand in all_prompts())
-    chunks = zip(a.split(CHUNK), b.split(CHUNK), strict=True)
-    right, probability = (
-        torch.cat(parts) for parts in zip(*(right_answers(policy, *c) for c in chunks), strict=True)
-    )
-    carry = is_carry(a, b)
+    right, probability = right_answers(policy)
+    carry = is_carry(*all_prompts())
     return {
         "accuracy": right.double().mean().item(),
         "accuracy_carry": right[carry].double().mean().item(),

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rlvr import command_line
+from rlvr.adam import FlatAdam
 from rlvr.addition import draw_prompts, encode_prompt, verify
 from rlvr.evaluation import evaluate
 from rlvr.policy import Policy, load_policy, prepare_torch, save_policy
@@ -54,7 +55,7 @@ def is_clipped(ratio: Tensor, advantages: Tensor, clip_epsilon: float) -> Tensor
 
 
 class Batch(NamedTuple):
-    """The completions of one iteration, n = prompts x G of them, groups together."""
+    """The completions of one iteration, n = prompts x G of them, groups together. On the CPU."""
 
     prompts: Tensor
     """Tokens (n, 7)."""
@@ -78,15 +79,14 @@ def collect(
 
     Returns the batch and the metrics that describe it.
     """
-    device = policy.head.weight.device
     group_size = settings.group_size
     a, b = draw_prompts(settings.prompts_per_iteration, stream(seed, "grpo_prompts", iteration))
-    a, b = (operand.repeat_interleave(group_size).to(device) for operand in (a, b))
+    a, b = a.repeat_interleave(group_size), b.repeat_interleave(group_size)
     prompts = encode_prompt(a, b)
     sampled = rollout(policy, prompts, stream(seed, "grpo_completions", iteration))
     log_probs_old = sampled.log_probs.sum(dim=1)
     with torch.no_grad():
-        log_probs_ref = reference.log_probs(prompts, sampled.completions).sum(dim=1)
+        log_probs_ref = reference.log_probs(prompts, sampled.completions).sum(dim=1).cpu()
     log_ratio_ref = log_probs_old - log_probs_ref  # its mean estimates the KL (k1)
 
     rewards = verify(a, b, sampled.completions).view(-1, group_size)
@@ -111,28 +111,33 @@ def collect(
 
 def update(
     policy: Policy,
-    optimizer: torch.optim.Optimizer,
+    optimizer: FlatAdam,
     batch: Batch,
     settings: GrpoSettings,
     generator: torch.Generator,
 ) -> dict[str, float]:
     """Several epochs of minibatch steps on the clipped surrogate. Returns their metrics."""
+    device = policy.head.weight.device
     clipped, norms = [], []
     for _ in range(settings.epochs):
         order = torch.randperm(len(batch.advantages), generator=generator)
         for indices in order.split(settings.minibatch_size):
-            prompts, completions, log_probs_old, advantages = (part[indices] for part in batch)
-            log_probs_new = policy.log_probs(prompts, completions).sum(dim=1)
-            ratio = (log_probs_new - log_probs_old).exp()
-            loss = clipped_surrogate_loss(ratio, advantages, settings.clip_epsilon)
-            optimizer.zero_grad()
-            loss.backward()
-            norm = nn.utils.clip_grad_norm_(policy.parameters(), settings.max_gradient_norm)
-            optimizer.step()
-            norms.append(norm)
-            clipped.append(is_clipped(ratio, advantages, settings.clip_epsilon).double().mean())
+            # An advantage of 0 adds exactly nothing to loss and gradient: only the others are
+            # computed, and the mean still is over all.
+            live = indices[batch.advantages[indices] != 0]
+            loss = None
+            if len(live):
+                prompts, completions, log_probs_old, advantages = (part[live] for part in batch)
+                log_probs_old, advantages = log_probs_old.to(device), advantages.to(device)
+                log_probs_new = policy.log_probs(prompts, completions).sum(dim=1)
+                ratio = (log_probs_new - log_probs_old).exp()
+                loss = clipped_surrogate_loss(ratio, advantages, settings.clip_epsilon)
+                loss = loss * (len(live) / len(indices))
+                is_out = is_clipped(ratio.detach(), advantages, settings.clip_epsilon)
+                clipped.append(is_out.sum() / len(indices))
+            norms.append(optimizer.step(loss, settings.max_gradient_norm))
     return {
-        "clip_fraction": torch.stack(clipped).mean().item(),
+        "clip_fraction": torch.stack(clipped).sum().item() / len(norms) if clipped else 0.0,
         "gradient_norm": torch.stack(norms).double().mean().item(),
     }
 
@@ -145,15 +150,18 @@ def train(
     settings = job.grpo
     reference = sft_policy.to(device).requires_grad_(False)
     policy = copy.deepcopy(reference).requires_grad_(True)
-    optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate)
+    optimizer = FlatAdam(policy, settings.learning_rate)
 
-    rows = [{"iteration": 0, **evaluate(policy)}]
+    exact, evaluated = evaluate(policy), optimizer.values.clone()
+    rows = [{"iteration": 0, **exact}]
     for iteration in range(1, settings.iterations + 1):
         batch, metrics = collect(policy, reference, settings, beta, seed, iteration)
         order = stream(seed, "grpo_minibatches", iteration)
         metrics |= update(policy, optimizer, batch, settings, order)
         if iteration % job.evaluation.every == 0 or iteration == settings.iterations:
-            metrics |= evaluate(policy)
+            if not torch.equal(evaluated, optimizer.values):  # else nothing was learned since
+                exact, evaluated = evaluate(policy), optimizer.values.clone()
+            metrics |= exact
             log.info(
                 "iteration %d of %d: greedy accuracy %.4f, mean reward %.3f, KL %.3f nats",
                 *(iteration, settings.iterations),

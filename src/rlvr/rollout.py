@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from rlvr.addition import ANSWER_LENGTH, OUTPUT_CLASSES
-from rlvr.policy import Policy
+from rlvr.policy import Policy, log_softmax
+from rlvr.prefix_tree import prefix_tree
 
 
 class Rollout(NamedTuple):
@@ -22,17 +23,20 @@ class Rollout(NamedTuple):
 
 @torch.no_grad()
 def rollout(policy: Policy, prompts: Tensor, generator: torch.Generator) -> Rollout:
-    """One completion at temperature 1 after each of `prompts` (n, 7).
+    """One completion at temperature 1 after each of `prompts` (n, 7). All on the CPU.
 
-    The generator is one of the CPU; the draws do not depend on the policy's device.
+    What is drawn depends on the generator alone, not on the policy's device.
     """
     uniforms = torch.rand((ANSWER_LENGTH, len(prompts), OUTPUT_CLASSES), generator=generator)
     sequences, columns = prompts, []
-    for uniform in uniforms.to(prompts.device):
-        log_probs = policy(sequences)[:, -1].log_softmax(dim=-1)
+    for uniform in uniforms:
+        tree = prefix_tree(sequences, sequences.shape[1] - 1, like=policy.head.weight)
+        log_probs = log_softmax(policy.logits_on(tree))
+        entropy = -(log_probs.exp() * log_probs).sum(dim=-1, keepdim=True)
+        result = tree.result_of.squeeze(1)
+        log_probs, entropy = log_probs[result].cpu(), entropy[result].cpu()
         # Gumbel-max: the argmax of log-probabilities plus Gumbel noise is a draw from them.
         tokens = (log_probs - (-uniform.log()).log()).argmax(dim=-1, keepdim=True)
-        entropy = -(log_probs.exp() * log_probs).sum(dim=-1, keepdim=True)
         columns.append((tokens, log_probs.gather(-1, tokens), entropy))
         sequences = torch.cat([sequences, tokens], dim=1)
     return Rollout(*(torch.cat(column, dim=1) for column in zip(*columns, strict=True)))

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from rlvr import command_line
+from rlvr.adam import FlatAdam
 from rlvr.addition import draw_prompts, encode_answer, encode_prompt, teacher_answer
 from rlvr.evaluation import evaluate
 from rlvr.policy import Policy, initial_policy, prepare_torch, save_policy
@@ -49,30 +49,25 @@ SFT_METRICS = pa.schema(
 
 def sft_loss(policy: Policy, prompts: Tensor, answers: Tensor) -> Tensor:
     """Mean cross-entropy per answer token, nats, of `answers` (n, 3) after `prompts` (n, 7)."""
-    logits = policy.answer_logits(prompts, answers)
-    return functional.cross_entropy(logits.flatten(0, 1), answers.flatten())
+    return -policy.log_probs(prompts, answers).mean()
 
 
 def train(job: SftJob, seed: int) -> tuple[Policy, list[dict[str, Any]]]:
     """The trained policy, and a metrics row per step (see `SFT_METRICS`)."""
     device = prepare_torch(job.device)
     policy = initial_policy(job.policy, seed).to(device)
-    optimizer = torch.optim.Adam(policy.parameters(), lr=job.sft.learning_rate)
-    rows: list[dict[str, Any]] = []
+    optimizer = FlatAdam(policy, job.sft.learning_rate)
+    losses = []
     for step in range(1, job.sft.steps + 1):
         generator = stream(seed, "sft_batch", step)
         a, b = draw_prompts(job.sft.batch_size, generator)
         shown = teacher_answer(a, b, job.teacher.truth_probability, generator)
-        prompts, answers = encode_prompt(a, b).to(device), encode_answer(shown).to(device)
-
-        loss = sft_loss(policy, prompts, answers)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-        rows.append({"step": step, "loss": loss.item()})
+        loss = sft_loss(policy, encode_prompt(a, b), encode_answer(shown))
+        optimizer.step(loss)
+        losses.append(loss.detach())
         if step % LOG_EVERY == 0 or step == job.sft.steps:
-            log.info("step %d of %d: loss %.4f", step, job.sft.steps, rows[-1]["loss"])
+            log.info("step %d of %d: loss %.4f", step, job.sft.steps, losses[-1])
+    rows = [{"step": i, "loss": loss} for i, loss in enumerate(torch.stack(losses).tolist(), 1)]
     rows[-1].update(evaluate(policy))
     log.info("greedy accuracy %.4f", rows[-1]["accuracy"])
     return policy, rows

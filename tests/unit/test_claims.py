@@ -195,5 +195,7 @@ def test_markdown_has_a_line_and_a_rule_per_claim(studies):
 
 
 def test_an_arm_that_no_table_holds_is_a_clear_error(studies):
-    with pytest.raises(UserError, match=r"hold no run of recipe base.*They hold .*weak.*Name a study"):
+    with pytest.raises(
+        UserError, match=r"hold no run of recipe base.*They hold .*weak.*Name a study"
+    ):
         studies.rows(Arm("base", "weak", 0.5))

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from rlvr.adam import FlatAdam
 from rlvr.addition import encode_prompt, verify
 from rlvr.grpo import (
     Batch,
@@ -265,7 +266,7 @@ def test_update_is_adam_on_clipped_gradients(small_policy):
     norm = gradient.norm()
     assert norm > 1  # so that there is something to clip
     before = torch.cat([p.detach().flatten() for p in small_policy.parameters()])
-    optimizer = torch.optim.Adam(small_policy.parameters(), lr=1e-3)
+    optimizer = FlatAdam(small_policy, 1e-3)
     one_step = settings(epochs=1, minibatch_size=16)
     metrics = update(small_policy, optimizer, batch, one_step, stream(0, "grpo_minibatches", 1))
     clipped = gradient / norm
@@ -280,13 +281,15 @@ def test_update_is_adam_on_clipped_gradients(small_policy):
 def test_every_completion_is_used_once_per_epoch(small_policy, monkeypatch):
     prompts = encode_prompt(torch.arange(10), torch.arange(10))
     sampled = rollout(small_policy, prompts, stream(0, "grpo_completions", 1))
-    batch = Batch(prompts, sampled.completions, sampled.log_probs.sum(1), torch.arange(10).double())
+    batch = Batch(
+        prompts, sampled.completions, sampled.log_probs.sum(1), torch.arange(1, 11).double()
+    )
     seen = []
     monkeypatch.setattr(
         "rlvr.grpo.clipped_surrogate_loss",
         lambda ratio, advantages, clip: seen.append(advantages) or (ratio * advantages).mean(),
     )
-    optimizer = torch.optim.Adam(small_policy.parameters(), lr=1e-3)
+    optimizer = FlatAdam(small_policy, 1e-3)
     update(
         small_policy,
         optimizer,
@@ -296,7 +299,7 @@ def test_every_completion_is_used_once_per_epoch(small_policy, monkeypatch):
     )
     assert [len(part) for part in seen] == [4, 4, 2, 4, 4, 2]
     for epoch in (seen[:3], seen[3:]):
-        assert sorted(torch.cat(epoch).tolist()) == list(range(10))
+        assert sorted(torch.cat(epoch).tolist()) == list(range(1, 11))
 
 
 def test_run_starts_from_the_sft_policy_and_logs_every_iteration():

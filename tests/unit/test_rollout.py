@@ -1,5 +1,6 @@
 """Sampling: the right distribution, and log-probabilities that belong to it."""
 
+import plain
 import torch
 from scipy import stats
 
@@ -34,7 +35,7 @@ def test_log_probs_and_entropy_are_those_of_the_sampling_policy(small_policy):
     sampled = rollout(small_policy, prompts, stream(0, "grpo_completions", 1))
     with torch.no_grad():
         log_probs = small_policy.log_probs(prompts, sampled.completions)
-        logits = small_policy.answer_logits(prompts, sampled.completions)
+        logits = plain.answer_logits(small_policy, prompts, sampled.completions)
     torch.testing.assert_close(sampled.log_probs, log_probs, rtol=1e-12, atol=1e-12)
     entropy = torch.distributions.Categorical(logits=logits).entropy()
     torch.testing.assert_close(sampled.entropy, entropy, rtol=1e-12, atol=1e-12)
