@@ -174,7 +174,9 @@ def prepare_torch(device: str) -> torch.device:
     """
     torch.set_num_threads(1)  # sums are then added in one order, and jobs share cores fairly
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS needs it for that
-    torch.use_deterministic_algorithms(True)
+    # What torch.use_deterministic_algorithms(True) does, without importing the compiler for it.
+    torch.set_deterministic_debug_mode("error")
+    torch.utils.deterministic.fill_uninitialized_memory = False  # we read none
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError(
             "device is 'cuda', but PyTorch finds no CUDA device here. Use 'cpu' or 'auto'."
