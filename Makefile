@@ -3,13 +3,16 @@ PYTHON ?= python3
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 RUN := . .venv/bin/activate &&
 
-.PHONY: figures test lint docs lock clean-venv
+.PHONY: figures test benchmark lint docs lock clean-venv
 
 figures: .venv/installed  ## everything that `rule all` names, one progress line per finished job
 	$(RUN) snakemake --cores $(CORES) --quiet host reason
 
 test: .venv/installed  ## unit tests and real runs of a tiny workflow
 	$(RUN) pytest -n $(CORES)
+
+benchmark: .venv/installed  ## the plain implementation and ours side by side: half an hour
+	$(RUN) python benchmarks/run.py && python benchmarks/scaling.py
 
 lint: .venv/installed
 	$(RUN) ruff check . && ruff format --check . && snakefmt --check Snakefile workflow

@@ -4,15 +4,31 @@ Tests take it for the truth, and benchmarks measure ours against it. Tokens, adv
 mean the same as in the package.
 """
 
+import copy
+import json
+import sys
+import time
+from pathlib import Path
+
 import torch
+import yaml
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rlvr.addition import ANSWER_LENGTH, OUTPUT_CLASSES
-from rlvr.grpo import Batch, clipped_surrogate_loss, is_clipped
-from rlvr.policy import Policy
+from rlvr.addition import (
+    ANSWER_LENGTH,
+    OUTPUT_CLASSES,
+    draw_prompts,
+    encode_answer,
+    encode_prompt,
+    is_carry,
+    teacher_answer,
+    verify,
+)
+from rlvr.grpo import Batch, clipped_surrogate_loss, group_advantages, is_clipped
+from rlvr.policy import Policy, initial_policy
 from rlvr.rollout import Rollout
-from rlvr.settings import GrpoSettings
+from rlvr.settings import Config, GrpoSettings, load_config
 
 
 def answer_logits(policy: Policy, prompts: Tensor, answers: Tensor) -> Tensor:
@@ -93,3 +109,54 @@ def greedy(policy: Policy, prompts: Tensor) -> Tensor:
         tokens = policy(sequences)[:, -1].argmax(dim=-1, keepdim=True)
         sequences = torch.cat([sequences, tokens], dim=1)
     return sequences[:, -ANSWER_LENGTH:]
+
+
+def sampled_accuracy(policy: Policy, generator: torch.Generator) -> tuple[float, float]:
+    """Greedy accuracy on 2,048 random prompts, all of them and those with a carry."""
+    a, b = draw_prompts(2_048, generator)
+    right = verify(a, b, greedy(policy, encode_prompt(a, b)))
+    return right.mean().item(), right[is_carry(a, b)].mean().item()
+
+
+def document_a(config: Config) -> list[float]:
+    """All runs of document A, one after the other. Returns the final accuracies."""
+    accuracies = []
+    for seed in config.seeds:
+        for teacher, recipe in (("weak", "base"), ("cold", "short")):
+            generator = torch.Generator().manual_seed(seed)
+            policy = initial_policy(config.policy, seed)
+            optimizer = torch.optim.Adam(policy.parameters(), lr=config.sft.learning_rate)
+            for _ in range(config.sft.steps):
+                a, b = draw_prompts(config.sft.batch_size, generator)
+                shown = teacher_answer(a, b, config.teachers[teacher].truth_probability, generator)
+                sft_step(policy, optimizer, encode_prompt(a, b), encode_answer(shown))
+
+            job = config.grpo_job(recipe)
+            settings = job.grpo
+            reference = copy.deepcopy(policy).requires_grad_(False)
+            optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate)
+            for iteration in range(1, settings.iterations + 1):
+                a, b = draw_prompts(settings.prompts_per_iteration, generator)
+                a, b = (x.repeat_interleave(settings.group_size) for x in (a, b))
+                prompts = encode_prompt(a, b)
+                sampled = rollout(policy, prompts, generator)
+                with torch.no_grad():
+                    log_probs(reference, prompts, sampled.completions)  # for the KL that is shown
+                rewards = verify(a, b, sampled.completions).view(-1, settings.group_size)
+                advantages = group_advantages(rewards, settings.advantage_epsilon).flatten()
+                batch = Batch(
+                    prompts, sampled.completions, sampled.log_probs.sum(dim=1), advantages
+                )
+                update(policy, optimizer, batch, settings, generator)
+                if iteration % job.evaluation.every == 0:
+                    accuracy, _ = sampled_accuracy(policy, generator)
+            accuracies.append(accuracy)
+    return accuracies
+
+
+if __name__ == "__main__":  # python benchmarks/plain.py CONFIG THREADS: seconds, as JSON
+    torch.set_num_threads(int(sys.argv[2]))
+    started = time.perf_counter(), time.process_time()
+    finals = document_a(load_config(yaml.safe_load(Path(sys.argv[1]).read_text())))
+    wall, cpu = time.perf_counter() - started[0], time.process_time() - started[1]
+    print(json.dumps({"wall": wall, "cpu": cpu, "accuracies": finals}))

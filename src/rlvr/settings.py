@@ -306,10 +306,6 @@ class Config(Strict):
         starts = (SftRun(teacher=run.teacher, seed=run.seed) for run in self.used_runs())
         return list(dict.fromkeys(starts))
 
-    def all_seeds(self) -> list[int]:
-        """Every seed that a study names."""
-        return sorted({run.seed for study in self.studies for run in self.runs(study)})
-
 
 # --- Checking config.yaml -----------------------------------------------------------------------
 

@@ -59,7 +59,9 @@ def test_a_run_that_no_study_names_is_not_made(finished):
 
 def printed_command(workflow, target):
     """The arguments of the command that Snakemake prints for the job that makes a file."""
-    done = workflow.snakemake("--dry-run", "--forcerun", target, targets=[target])
+    done = workflow.snakemake(
+        "--dry-run", "--printshellcmds", "--forcerun", target, targets=[target]
+    )
     *_, last = (line for line in done.stdout.splitlines() if line.startswith("Shell command: "))
     return last.removeprefix("Shell command: python -m ").split(" > ")[0].split()
 

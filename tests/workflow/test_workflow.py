@@ -121,7 +121,7 @@ def test_a_changed_setting_runs_what_follows_from_it(finished, overlay, expected
 
 def test_a_stage_run_by_hand_from_the_printed_command_gives_the_same_bytes(scratch):
     before = scratch.contents()
-    done = scratch.snakemake("--dry-run", "--forceall")
+    done = scratch.snakemake("--dry-run", "--forceall", "--printshellcmds")
     commands = [
         line.removeprefix("Shell command: ").split(" > ")[0]
         for line in done.stdout.splitlines()

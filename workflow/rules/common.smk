@@ -9,6 +9,8 @@ from rlvr.settings import load_config
 from rlvr.source_digest import source_digest
 
 settings = load_config(config)
+SFT_FLAGS = {teacher: flags(settings.sft_job(teacher)) for teacher in settings.teachers}
+GRPO_FLAGS = {recipe: flags(settings.grpo_job(recipe)) for recipe in settings.recipes}
 
 # Jobs use the Python that runs Snakemake, also where its environment is not activated.
 shell.prefix(f"set -euo pipefail; PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
@@ -23,6 +25,6 @@ wildcard_constraints:
     beta="|".join(
         re.escape(decimal(beta)) for study in settings.studies.values() for beta in study.betas
     ),
-    seed="|".join(map(str, settings.all_seeds())),
+    seed="0|[1-9][0-9]{0,8}",  # any, written one way; a list of thousands would slow every rule
     study="|".join(settings.studies),
     figure="[^/]+",

@@ -16,7 +16,7 @@ rule grpo:
         runtime=30,
         gpu=GPU,
     params:
-        settings=lambda wildcards: flags(settings.grpo_job(wildcards.recipe)),
+        settings=lambda wildcards: GRPO_FLAGS[wildcards.recipe],
         code=source_digest("rlvr.grpo"),
     shell:
         "python -m rlvr.grpo {params.settings}"

@@ -13,7 +13,7 @@ rule sft:
         runtime=10,
         gpu=GPU,
     params:
-        settings=lambda wildcards: flags(settings.sft_job(wildcards.teacher)),
+        settings=lambda wildcards: SFT_FLAGS[wildcards.teacher],
         code=source_digest("rlvr.sft"),
     shell:
         "python -m rlvr.sft {params.settings}"
