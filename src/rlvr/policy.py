@@ -107,8 +107,17 @@ class Policy(nn.Module):
             for _ in range(settings.layers)
         )
         self.head = nn.Linear(settings.width, OUTPUT_CLASSES)
+        self._find_weights()
+
+    def _find_weights(self) -> None:
         # Looking a parameter up in nested modules takes as long as a small operation on it.
         self._fast_layers = [_LayerWeights.of(layer) for layer in self.layers]
+
+    def _apply(self, *arguments: Any, **named: Any) -> "Policy":
+        """Move or convert the parameters (`to`, `double`, ...), which may make new ones."""
+        super()._apply(*arguments, **named)
+        self._find_weights()
+        return self
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits (n, length, 13) of the token after each position of `tokens` (n, length)."""
@@ -181,8 +190,13 @@ def prepare_torch(device: str) -> torch.device:
         raise UserError(
             "device is 'cuda', but PyTorch finds no CUDA device here. Use 'cpu' or 'auto'."
         )
-    cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
-    return torch.device("cuda" if cuda else "cpu")
+    if device == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    # The fused attention kernels of CUDA add gradients in any order; the plain one does not.
+    torch.backends.cuda.enable_flash_sdp(False)
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    return torch.device("cuda")
 
 
 def save_policy(policy: Policy, path: Path, provenance: dict[str, Any]) -> None:
