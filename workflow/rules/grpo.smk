@@ -9,7 +9,6 @@ rule grpo:
         "results/logs/grpo/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}.log",
     benchmark:
         "results/benchmarks/grpo/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}.jsonl"
-    priority: 1  # a run that can go on goes on before another starts: the long ones end sooner
     threads: 1
     resources:
         mem_mb=1000,
