@@ -42,6 +42,7 @@ def main() -> None:
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
     text = replace_section(text, "claims", ledger.split("\n", 2)[2].strip())
+    text = replace_section(text, "speed", (ROOT / "benchmarks" / "report.md").read_text().strip())
     text = replace_section(text, "graph", f"```mermaid\n{graph.strip()}\n```")
     readme.write_text(text, encoding="utf-8")
 

@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from rlvr.addition import OUTPUT_CLASSES, POSITIONS, PROMPT_LENGTH, VOCABULARY
 from rlvr.errors import UserError
+from rlvr.linear import linear
 from rlvr.prefix_tree import PrefixTree, Window, prefix_tree
 from rlvr.records import replacing
 from rlvr.settings import PolicySettings
@@ -53,7 +54,7 @@ class _LayerWeights(NamedTuple):
         """The layer at all nodes (N, width), from its input `hidden` (rows, width)."""
         width = hidden.shape[1]
         normed = functional.layer_norm(hidden, (width,), *self.norm1)
-        qkv = functional.linear(normed, *self.in_proj).index_select(0, window.keys)
+        qkv = linear(normed, *self.in_proj).index_select(0, window.keys)
         return self._rest(hidden, *qkv.split(width, dim=1), window)
 
     def asked_nodes(self, hidden: Tensor, window: Window) -> Tensor:
@@ -63,8 +64,8 @@ class _LayerWeights(NamedTuple):
             x.split([width, 2 * width]) for x in self.in_proj
         )
         normed = functional.layer_norm(hidden, (width,), *self.norm1)
-        q = functional.linear(normed.index_select(0, window.rows), q_weight, q_bias)
-        kv = functional.linear(normed, kv_weight, kv_bias).index_select(0, window.keys)
+        q = linear(normed.index_select(0, window.rows), q_weight, q_bias)
+        kv = linear(normed, kv_weight, kv_bias).index_select(0, window.keys)
         return self._rest(
             hidden, q.index_select(0, window.queries), *kv.split(width, dim=1), window
         )
@@ -77,10 +78,10 @@ class _LayerWeights(NamedTuple):
         )
         mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=window.mask)
         mixed = mixed.transpose(1, 2).reshape(-1, width).index_select(0, window.places)
-        hidden = hidden.index_select(0, window.rows) + functional.linear(mixed, *self.out_proj)
+        hidden = hidden.index_select(0, window.rows) + linear(mixed, *self.out_proj)
         inner = functional.layer_norm(hidden, (width,), *self.norm2)
-        inner = functional.linear(inner, *self.linear1).relu()
-        return hidden + functional.linear(inner, *self.linear2)
+        inner = linear(inner, *self.linear1).relu()
+        return hidden + linear(inner, *self.linear2)
 
 
 class Policy(nn.Module):
