@@ -12,16 +12,19 @@ import torch
 from torch import Tensor
 
 from rlvr.addition import POSITIONS
+from rlvr.linear import FEWEST_ROWS
 
 CHUNK_PLACES = 48  # more waste scores between strangers, fewer repeat more ancestors
 ALIGNMENT = 16  # PyTorch's CPU attention is fastest on multiples of 16
+FEW_SHAPES = 64  # many results are filled up to a multiple: oneDNN compiles kernels for each shape
 
 
 class Window(NamedTuple):
     """What one attention call computes: queries attend to keys, chunk by chunk.
 
     A place is a row of the chunks laid out one after another, each padded to the same width: C x w
-    places for keys, C x v for queries. There are m results, one per distinct queried node.
+    places for keys, C x v for queries. There are m results: one per distinct queried
+    node, then perhaps some that stand for nothing.
     """
 
     keys: Tensor
@@ -104,19 +107,21 @@ def prefix_tree(sequences: Tensor, first: int, like: Tensor) -> PrefixTree:
         return tensor(array).to(like.dtype).view(chunks, 1, -1, width)
 
     keys = tensor(_scatter(chunks * width, place, node))
-    inner = Window(keys, keys, masks(mask), tensor(place[original]), tensor(node[original]))
+    inner = Window(
+        keys, keys, masks(mask), tensor(_fill_up(place[original])), tensor(_fill_up(node[original]))
+    )
     embedding_keys = tensor(_scatter(chunks * width, place, embedding))
     return PrefixTree(
         tokens=tensor(pairs // POSITIONS),
         positions=tensor(pairs % POSITIONS),
-        first=inner._replace(keys=embedding_keys, rows=tensor(embedding[original])),
+        first=inner._replace(keys=embedding_keys, rows=tensor(_fill_up(embedding[original]))),
         inner=inner,
         outer=Window(
             keys=keys,
             queries=tensor(_scatter(chunks * query_width, query_place, results)),
             mask=masks(query_mask),
-            places=tensor(query_place),
-            rows=tensor(node[asked]),
+            places=tensor(_fill_up(query_place)),
+            rows=tensor(_fill_up(node[asked])),
         ),
         result_of=tensor(result_of),
     )
@@ -138,6 +143,12 @@ def _lay_out(chunk: np.ndarray) -> tuple[np.ndarray, int]:
     rank = np.arange(len(chunk)) - np.searchsorted(chunk, chunk)
     width = -(-(int(rank.max()) + 1) // ALIGNMENT) * ALIGNMENT
     return chunk * width + rank, width
+
+
+def _fill_up(index: np.ndarray) -> np.ndarray:
+    """The index of results and, if they are many, of some that nobody asks for."""
+    lacking = -len(index) % FEW_SHAPES if len(index) >= FEWEST_ROWS else 0
+    return np.pad(index, (0, lacking))
 
 
 def _fill_down(where: np.ndarray, values: np.ndarray) -> np.ndarray:
