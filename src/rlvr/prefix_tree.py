@@ -148,7 +148,7 @@ def _lay_out(chunk: np.ndarray) -> tuple[np.ndarray, int]:
 def _fill_up(index: np.ndarray) -> np.ndarray:
     """The index of results and, if they are many, of some that nobody asks for."""
     lacking = -len(index) % FEW_SHAPES if len(index) >= FEWEST_ROWS else 0
-    return np.pad(index, (0, lacking))
+    return np.concatenate([index, np.zeros(lacking, dtype=index.dtype)]) if lacking else index
 
 
 def _fill_down(where: np.ndarray, values: np.ndarray) -> np.ndarray:
