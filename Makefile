@@ -3,7 +3,7 @@ PYTHON ?= python3
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 RUN := . .venv/bin/activate &&
 
-.PHONY: figures test benchmark gpu lint docs lock clean-venv
+.PHONY: figures test benchmark gpu lint docs lock
 
 figures: .venv/installed  ## everything that `rule all` names, one progress line per finished job
 	$(RUN) snakemake --cores $(CORES) --quiet host reason
@@ -14,10 +14,10 @@ test: .venv/installed  ## unit tests and real runs of a tiny workflow
 benchmark: .venv/installed  ## the plain implementation and ours side by side: half an hour
 	$(RUN) python benchmarks/run.py && python benchmarks/scaling.py
 
-gpu: .venv/installed  ## on a machine with CUDA: its tests, then document A's whole run, timed
-	$(RUN) pytest tests/unit/test_cuda.py -rs && rm -rf results-cuda && echo 'device: cuda' > cuda.yaml && \
-	time snakemake --cores $(CORES) --resources gpu=4 --quiet host reason --directory results-cuda \
-	  --configfile cuda.yaml
+gpu: .venv/installed  ## on a machine with CUDA: its tests, then document A's whole run there, timed
+	$(RUN) pytest tests/unit/test_cuda.py -rs && \
+	time snakemake --cores $(CORES) --resources gpu=4 --quiet host reason --config device=cuda \
+	  --directory .cuda
 
 lint: .venv/installed
 	$(RUN) ruff check . && ruff format --check . && snakefmt --check Snakefile workflow
