@@ -20,7 +20,7 @@ from rlvr.addition import (
 from rlvr.policy import Policy, log_softmax, pick
 from rlvr.prefix_tree import PrefixTree, prefix_tree
 
-PROMPTS_PER_PASS = 200  # few enough to stay in cache
+PROMPTS_PER_PASS = 500  # few enough to stay in cache
 
 
 class Question(NamedTuple):

@@ -71,7 +71,7 @@ def prefix_tree(sequences: Tensor, first: int, like: Tensor) -> PrefixTree:
     np.not_equal(tokens[1:], tokens[:-1], out=distinct[1:])
     np.logical_or.accumulate(distinct, axis=1, out=distinct)
     new_nodes = distinct.sum(axis=1)
-    opens_chunk = _opens_chunk(new_nodes.tolist(), length)
+    opens_chunk = _opens_chunk(new_nodes, length)
     chunk_of_row = opens_chunk.cumsum() - 1
     placed = distinct | opens_chunk[:, None]
 
@@ -127,15 +127,16 @@ def prefix_tree(sequences: Tensor, first: int, like: Tensor) -> PrefixTree:
     )
 
 
-def _opens_chunk(new_nodes: list[int], length: int) -> np.ndarray:
+def _opens_chunk(new_nodes: np.ndarray, length: int) -> np.ndarray:
     """Whether each row opens a chunk: greedily, none having more than CHUNK_PLACES places."""
-    opens, places = [], CHUNK_PLACES
-    for new in new_nodes:
-        places += new
-        opens.append(places > CHUNK_PLACES)
-        if opens[-1]:
+    opens = np.zeros(len(new_nodes), dtype=bool)
+    places = CHUNK_PLACES
+    for row in new_nodes.nonzero()[0].tolist():
+        places += new_nodes[row]
+        if places > CHUNK_PLACES:
+            opens[row] = True
             places = length  # the row's whole path
-    return np.array(opens)
+    return opens
 
 
 def _lay_out(chunk: np.ndarray) -> tuple[np.ndarray, int]:

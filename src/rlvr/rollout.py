@@ -28,15 +28,16 @@ def rollout(policy: Policy, prompts: Tensor, generator: torch.Generator) -> Roll
     What is drawn depends on the generator alone, not on the policy's device.
     """
     uniforms = torch.rand((ANSWER_LENGTH, len(prompts), OUTPUT_CLASSES), generator=generator)
+    # Gumbel-max: the argmax of log-probabilities plus Gumbel noise is a draw from them.
+    gumbel = -(-uniforms.log()).log()
     sequences, columns = prompts, []
-    for uniform in uniforms:
+    for noise in gumbel:
         tree = prefix_tree(sequences, sequences.shape[1] - 1, like=policy.head.weight)
         log_probs = log_softmax(policy.logits_on(tree))
         entropy = -(log_probs.exp() * log_probs).sum(dim=-1, keepdim=True)
         result = tree.result_of.squeeze(1)
         log_probs, entropy = log_probs[result].cpu(), entropy[result].cpu()
-        # Gumbel-max: the argmax of log-probabilities plus Gumbel noise is a draw from them.
-        tokens = (log_probs - (-uniform.log()).log()).argmax(dim=-1, keepdim=True)
+        tokens = (log_probs + noise).argmax(dim=-1, keepdim=True)
         columns.append((tokens, log_probs.gather(-1, tokens), entropy))
         sequences = torch.cat([sequences, tokens], dim=1)
     return Rollout(*(torch.cat(column, dim=1) for column in zip(*columns, strict=True)))
