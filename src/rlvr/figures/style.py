@@ -48,8 +48,9 @@ def draw_seeds(
     by_seed = rows.pivot(index="iteration", columns="seed", values=column).dropna()
     axes.plot(by_seed.index, by_seed, color=color, linewidth=0.6, alpha=0.45)
     mean = by_seed.mean(axis=1)
-    # Near the ends, where the window would reach beyond them, the mean is left as it is.
-    smooth = mean.rolling(window, center=True).mean().fillna(mean)
+    # At the start the window stays symmetric, so that it does not show a rise before it comes.
+    reach = [min(i, window // 2) for i in range(len(mean))]
+    smooth = [mean.iloc[i - r : i + r + 1].mean() for i, r in enumerate(reach)]
     axes.plot(mean.index, smooth, color=color, linewidth=2, label=label)
     if band and by_seed.shape[1] > 1:
         std = by_seed.std(axis=1)
