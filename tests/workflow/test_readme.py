@@ -1,0 +1,61 @@
+"""What the README tells a newcomer to type works as it stands there."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from helpers import ROOT, TINY
+from pypdf import PdfReader
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def block(language: str, start: str) -> str:
+    """The README's code block of a language that begins with these words."""
+    blocks = re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+    (found,) = (text for text in blocks if text.startswith(start))
+    return found
+
+
+def test_a_teacher_a_recipe_and_a_study_are_an_overlay(finished):
+    done = finished.snakemake(
+        "--dry-run", "--quiet", "rules",
+        targets=["results/tables/group_size.parquet"],
+        overlay=block("yaml", "teachers:"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = dict(re.findall(r"^(\w+) +(\d+)$", done.stdout, flags=re.MULTILINE))
+    assert counts == {"sft": "2", "grpo": "8", "table": "1", "total": "11"}
+
+
+def test_a_figure_is_one_module_and_one_entry(finished, tmp_path):
+    for name in ("Snakefile", "workflow", "profiles", "config.yaml", "src"):
+        source = ROOT / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
+    shutil.copytree(finished.folder / "results", tmp_path / "results")
+    module = block("python", '"""Figure 4')
+    (tmp_path / "src/rlvr/figures/fig4_entropy.py").write_text(module)
+    config = tmp_path / "config.yaml"
+    entry = block("yaml", "  fig4_entropy:")
+    config.write_text(config.read_text().replace("figures:\n", f"figures:\n{entry}", 1))
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "results/fig4_entropy.pdf"]
+    done = subprocess.run(
+        [*command, "--configfile", TINY],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "src")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (page,) = PdfReader(tmp_path / "results/fig4_entropy.pdf").pages
+    assert "entropy" in page.extract_text()
+
+
+def test_every_path_and_target_that_it_names_exists():
+    for path in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+        assert (ROOT / path).exists(), path
+    makefile = (ROOT / "Makefile").read_text()
+    for target in set(re.findall(r"`make (\w+)`", README)):
+        assert f"\n{target}:" in makefile, target
