@@ -311,7 +311,7 @@ def as_markdown(rows: list[dict], peak: float, memory: float) -> str:
 
 
 def _span(ms: float) -> str:
-    return f"{ms / 1e3:.0f} s" if ms >= 10_000 else f"{ms:.3g} ms"
+    return f"{ms / 1e3:.3g} s" if ms >= 1_000 else f"{ms:.3g} ms"
 
 
 def _cpu() -> str:
