@@ -14,9 +14,9 @@ test: .venv/installed  ## unit tests and real runs of a tiny workflow
 benchmark: .venv/installed  ## the plain implementation and ours side by side: half an hour
 	$(RUN) python benchmarks/run.py && python benchmarks/scaling.py
 
-gpu: .venv/installed  ## on a machine with CUDA: its tests, then document A's whole run there, timed
+gpu: .venv/installed  ## on a machine with CUDA: its tests, then document A's whole run there (Snakemake tells its time)
 	$(RUN) pytest tests/unit/test_cuda.py -rs && \
-	time snakemake --cores $(CORES) --resources gpu=4 --quiet host reason --config device=cuda \
+	snakemake --cores $(CORES) --resources gpu=4 --quiet host reason --config device=cuda \
 	  --directory .cuda
 
 lint: .venv/installed

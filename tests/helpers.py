@@ -1,10 +1,27 @@
-"""Where things are, and the two sizes of policy that tests use."""
+"""Where things are, and the settings that tests use."""
 
 from pathlib import Path
 
-from rlvr.settings import PolicySettings
+from rlvr.settings import GrpoSettings, PolicySettings
 
 ROOT = Path(__file__).parent.parent
 TINY = ROOT / "tests" / "tiny.yaml"
 FULL_SIZE = PolicySettings(width=64, heads=4, feed_forward=128, layers=2)
 SMALL = PolicySettings(width=8, heads=2, feed_forward=16, layers=2)
+
+
+def grpo_settings(**changes) -> GrpoSettings:
+    """Settings of a tiny GRPO run, some of them changed."""
+    values = {
+        "iterations": 4,
+        "prompts_per_iteration": 8,
+        "group_size": 4,
+        "epochs": 2,
+        "minibatch_size": 16,
+        "clip_epsilon": 0.2,
+        "learning_rate": 1e-3,
+        "max_gradient_norm": 1.0,
+        "advantage_epsilon": 1e-4,
+        "zero_signal_std": 1e-6,
+    }
+    return GrpoSettings(**values | changes)

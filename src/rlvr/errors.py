@@ -1,6 +1,6 @@
 """Errors that a user can mend: one clear message, no stack trace.
 
-Stages raise `UserError`; `rlvr.command_line` and the Snakefile print its message alone.
+Stages and the config's check raise `UserError`; `rlvr.command_line` and Snakemake show its message.
 """
 
 

@@ -5,7 +5,7 @@ import copy
 import plain
 import pytest
 import torch
-from helpers import SMALL
+from helpers import SMALL, grpo_settings
 
 from rlvr.addition import draw_prompts, encode_answer, encode_prompt
 from rlvr.evaluation import evaluate
@@ -14,7 +14,6 @@ from rlvr.policy import initial_policy
 from rlvr.settings import (
     EvaluationSettings,
     GrpoJob,
-    GrpoSettings,
     SftJob,
     SftSettings,
     TeacherSettings,
@@ -53,18 +52,7 @@ def test_training_twice_gives_the_same_bits():
             ),
             seed=1,
         )
-        grpo = GrpoSettings(
-            iterations=5,
-            prompts_per_iteration=8,
-            group_size=4,
-            epochs=2,
-            minibatch_size=16,
-            clip_epsilon=0.2,
-            learning_rate=1e-3,
-            max_gradient_norm=1.0,
-            advantage_epsilon=1e-4,
-            zero_signal_std=1e-6,
-        )
+        grpo = grpo_settings(iterations=5)
         evaluation = EvaluationSettings(every=5)
         job = GrpoJob(device="cuda", policy=SMALL, grpo=grpo, evaluation=evaluation)
         policy, rows = grpo_train(job, start, beta=0.1, seed=1)

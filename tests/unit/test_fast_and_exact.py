@@ -5,7 +5,7 @@ import copy
 import plain
 import pytest
 import torch
-from helpers import FULL_SIZE, SMALL
+from helpers import FULL_SIZE, SMALL, grpo_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,21 +15,11 @@ from rlvr.grpo import Batch, group_advantages, update
 from rlvr.policy import initial_policy
 from rlvr.prefix_tree import prefix_tree
 from rlvr.rollout import rollout
-from rlvr.settings import GrpoSettings
 from rlvr.sft import sft_loss
 from rlvr.streams import stream
 
-DOCUMENT_A = GrpoSettings(
-    iterations=1,
-    prompts_per_iteration=32,
-    group_size=8,
-    epochs=2,
-    minibatch_size=64,
-    clip_epsilon=0.2,
-    learning_rate=1e-4,
-    max_gradient_norm=1.0,
-    advantage_epsilon=1e-4,
-    zero_signal_std=1e-6,
+DOCUMENT_A = grpo_settings(
+    prompts_per_iteration=32, group_size=8, minibatch_size=64, learning_rate=1e-4
 )
 
 

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from helpers import FULL_SIZE, SMALL
+from helpers import FULL_SIZE, SMALL, grpo_settings
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -23,31 +23,15 @@ from rlvr.grpo import (
 )
 from rlvr.policy import initial_policy
 from rlvr.rollout import rollout
-from rlvr.settings import EvaluationSettings, GrpoJob, GrpoSettings
+from rlvr.settings import EvaluationSettings, GrpoJob
 from rlvr.streams import stream
-
-
-def settings(**changes):
-    values = {
-        "iterations": 4,
-        "prompts_per_iteration": 8,
-        "group_size": 4,
-        "epochs": 2,
-        "minibatch_size": 16,
-        "clip_epsilon": 0.2,
-        "learning_rate": 1e-3,
-        "max_gradient_norm": 1.0,
-        "advantage_epsilon": 1e-4,
-        "zero_signal_std": 1e-6,
-    }
-    return GrpoSettings(**values | changes)
 
 
 def job(every=2, **changes):
     return GrpoJob(
         device="cpu",
         policy=SMALL,
-        grpo=settings(**changes),
+        grpo=grpo_settings(**changes),
         evaluation=EvaluationSettings(every=every),
     )
 
@@ -224,7 +208,7 @@ def test_sampled_gradient_equals_the_enumerated_one_in_expectation(lucky_policy)
 
 def test_batch_metrics_agree_with_the_batch(lucky_policy):
     reference = initial_policy(SMALL, seed=0).double()
-    batch, metrics = collect(lucky_policy, reference, settings(), 0.0, seed=3, iteration=1)
+    batch, metrics = collect(lucky_policy, reference, grpo_settings(), 0.0, seed=3, iteration=1)
     counts = np.array(metrics["reward_counts"])
     assert counts.sum() == 8
     assert len(counts) == 5
@@ -244,8 +228,8 @@ def test_batch_metrics_agree_with_the_batch(lucky_policy):
 
 def test_beta_is_subtracted_from_standardised_advantages(lucky_policy):
     reference = initial_policy(SMALL, seed=0).double()
-    without, _ = collect(lucky_policy, reference, settings(), 0.0, seed=3, iteration=1)
-    with_kl, _ = collect(lucky_policy, reference, settings(), 0.5, seed=3, iteration=1)
+    without, _ = collect(lucky_policy, reference, grpo_settings(), 0.0, seed=3, iteration=1)
+    with_kl, _ = collect(lucky_policy, reference, grpo_settings(), 0.5, seed=3, iteration=1)
     assert torch.equal(without.completions, with_kl.completions)
     with torch.no_grad():
         log_probs_ref = reference.log_probs(without.prompts, without.completions).sum(dim=1)
@@ -267,7 +251,7 @@ def test_update_is_adam_on_clipped_gradients(small_policy):
     assert norm > 1  # so that there is something to clip
     before = torch.cat([p.detach().flatten() for p in small_policy.parameters()])
     optimizer = FlatAdam(small_policy, 1e-3)
-    one_step = settings(epochs=1, minibatch_size=16)
+    one_step = grpo_settings(epochs=1, minibatch_size=16)
     metrics = update(small_policy, optimizer, batch, one_step, stream(0, "grpo_minibatches", 1))
     clipped = gradient / norm
     expected = before - 1e-3 * clipped / (clipped.abs() + 1e-8)  # step 1: m / sqrt(v) = g / |g|
@@ -294,7 +278,7 @@ def test_every_completion_is_used_once_per_epoch(small_policy, monkeypatch):
         small_policy,
         optimizer,
         batch,
-        settings(epochs=2, minibatch_size=4),
+        grpo_settings(epochs=2, minibatch_size=4),
         stream(0, "grpo_minibatches", 1),
     )
     assert [len(part) for part in seen] == [4, 4, 2, 4, 4, 2]
@@ -328,7 +312,7 @@ def test_rewarded_policy_improves(half_trained):
     learning = GrpoJob(
         device="cpu",
         policy=FULL_SIZE,
-        grpo=settings(minibatch_size=64, **changes),
+        grpo=grpo_settings(minibatch_size=64, **changes),
         evaluation=EvaluationSettings(every=20),
     )
     _, rows = train(learning, copy.deepcopy(half_trained), beta=0.0, seed=1)
