@@ -3,6 +3,7 @@
 A stage is a `Stage` with a `cli_cmd` method that does its work.
 """
 
+import gc
 import logging
 import shlex
 import sys
@@ -40,6 +41,8 @@ def flags(settings: BaseModel) -> str:
 
 def run(stage: type[Stage]) -> None:
     """Read `stage` from the command line and run it; exit with a message where that fails."""
+    gc.freeze()  # all that was imported: no collection looks at it again
+    gc.enable()  # `rlvr/__init__.py` disabled it
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("rlvr").setLevel(logging.INFO)  # ours alone: libraries say too much at INFO
     try:

@@ -47,7 +47,7 @@ def _exam(device: torch.device, dtype: torch.dtype) -> list[Question]:
     ]
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def right_answers(policy: Policy) -> tuple[Tensor, Tensor]:
     """Of each prompt: whether greedy decoding is right, and the right answer's probability.
 

@@ -85,7 +85,7 @@ def collect(
     prompts = encode_prompt(a, b)
     sampled = rollout(policy, prompts, stream(seed, "grpo_completions", iteration))
     log_probs_old = sampled.log_probs.sum(dim=1)
-    with torch.no_grad():
+    with torch.inference_mode():
         log_probs_ref = reference.log_probs(prompts, sampled.completions).sum(dim=1).cpu()
     log_ratio_ref = log_probs_old - log_probs_ref  # its mean estimates the KL (k1)
 

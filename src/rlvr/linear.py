@@ -40,5 +40,9 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, weight = ctx.saved_tensors
         by_x = _product(gradient, weight.T, None)
-        by_weight = _product(gradient.T, x.T, None)
+        # oneDNN's first factor gets copied where it is transposed: better the narrow one.
+        if gradient.shape[1] <= x.shape[1]:
+            by_weight = _product(gradient.T, x.T, None)
+        else:
+            by_weight = _product(x.T, gradient.T, None).T
         return by_x, by_weight, gradient.sum(dim=0)

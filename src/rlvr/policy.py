@@ -82,7 +82,7 @@ class _LayerWeights(NamedTuple):
         mixed = mixed.transpose(1, 2).reshape(-1, width).index_select(0, window.places)
         hidden = hidden.index_select(0, window.rows) + linear(mixed, *self.out_proj)
         inner = functional.layer_norm(hidden, (width,), *self.norm2)
-        inner = linear(inner, *self.linear1).relu()
+        inner = linear(inner, *self.linear1).relu_()
         return hidden + linear(inner, *self.linear2)
 
 

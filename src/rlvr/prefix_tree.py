@@ -129,14 +129,13 @@ def prefix_tree(sequences: Tensor, first: int, like: Tensor) -> PrefixTree:
 
 def _opens_chunk(new_nodes: np.ndarray, length: int) -> np.ndarray:
     """Whether each row opens a chunk: greedily, none having more than CHUNK_PLACES places."""
-    opens = np.zeros(len(new_nodes), dtype=bool)
-    places = CHUNK_PLACES
-    for row in new_nodes.nonzero()[0].tolist():
-        places += new_nodes[row]
-        if places > CHUNK_PLACES:
-            opens[row] = True
+    opens, places = [], CHUNK_PLACES
+    for nodes in new_nodes.tolist():  # 0 for a row that repeats another
+        places += nodes
+        opens.append(places > CHUNK_PLACES)
+        if opens[-1]:
             places = length  # the row's whole path
-    return opens
+    return np.array(opens)
 
 
 def _lay_out(chunk: np.ndarray) -> tuple[np.ndarray, int]:

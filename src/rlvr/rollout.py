@@ -21,7 +21,6 @@ class Rollout(NamedTuple):
     """Entropy of the distribution that each token was drawn from, nats."""
 
 
-@torch.no_grad()
 def rollout(policy: Policy, prompts: Tensor, generator: torch.Generator) -> Rollout:
     """One completion at temperature 1 after each of `prompts` (n, 7). All on the CPU.
 
@@ -30,14 +29,20 @@ def rollout(policy: Policy, prompts: Tensor, generator: torch.Generator) -> Roll
     uniforms = torch.rand((ANSWER_LENGTH, len(prompts), OUTPUT_CLASSES), generator=generator)
     # Gumbel-max: the argmax of log-probabilities plus Gumbel noise is a draw from them.
     gumbel = -(-uniforms.log()).log()
-    sequences, columns = prompts, []
-    for noise in gumbel:
-        tree = prefix_tree(sequences, sequences.shape[1] - 1, like=policy.head.weight)
-        log_probs = log_softmax(policy.logits_on(tree))
-        entropy = -(log_probs.exp() * log_probs).sum(dim=-1, keepdim=True)
-        result = tree.result_of.squeeze(1)
-        log_probs, entropy = log_probs[result].cpu(), entropy[result].cpu()
-        tokens = (log_probs + noise).argmax(dim=-1, keepdim=True)
-        columns.append((tokens, log_probs.gather(-1, tokens), entropy))
-        sequences = torch.cat([sequences, tokens], dim=1)
-    return Rollout(*(torch.cat(column, dim=1) for column in zip(*columns, strict=True)))
+    sequences, distributions = prompts, []
+    with torch.inference_mode():
+        for noise in gumbel:
+            tree = prefix_tree(sequences, sequences.shape[1] - 1, like=policy.head.weight)
+            log_probs = log_softmax(policy.logits_on(tree))
+            log_probs = log_probs.index_select(0, tree.result_of.squeeze(1)).cpu()
+            tokens = (log_probs + noise).argmax(dim=-1, keepdim=True)
+            distributions.append(log_probs)
+            sequences = torch.cat([sequences, tokens], dim=1)
+    # Made outside of it, so that training may use them.
+    log_probs = torch.stack(distributions, dim=1)
+    completions = sequences[:, prompts.shape[1] :].clone()
+    return Rollout(
+        completions,
+        log_probs.gather(-1, completions.unsqueeze(-1)).squeeze(-1),
+        -(log_probs.exp() * log_probs).sum(dim=-1),
+    )
