@@ -57,20 +57,18 @@ class _LayerWeights(NamedTuple):
         width = hidden.shape[1]
         normed = functional.layer_norm(hidden, (width,), *self.norm1)
         qkv = linear(normed, *self.in_proj).index_select(0, window.keys)
-        return self._rest(hidden, *qkv.split(width, dim=1), window)
+        return self._rest(hidden, *qkv.chunk(3, dim=1), window)
 
     def asked_nodes(self, hidden: Tensor, window: Window) -> Tensor:
         """The layer at the asked nodes (m, width); keys and values still are of all nodes."""
         width = hidden.shape[1]
         (q_weight, kv_weight), (q_bias, kv_bias) = (
-            x.split([width, 2 * width]) for x in self.in_proj
+            x.split_with_sizes([width, 2 * width]) for x in self.in_proj
         )
         normed = functional.layer_norm(hidden, (width,), *self.norm1)
         q = linear(normed.index_select(0, window.rows), q_weight, q_bias)
         kv = linear(normed, kv_weight, kv_bias).index_select(0, window.keys)
-        return self._rest(
-            hidden, q.index_select(0, window.queries), *kv.split(width, dim=1), window
-        )
+        return self._rest(hidden, q.index_select(0, window.queries), *kv.chunk(2, dim=1), window)
 
     def _rest(self, hidden: Tensor, q: Tensor, k: Tensor, v: Tensor, window: Window) -> Tensor:
         """Attention and feed-forward, from queries, keys and values at their places."""
