@@ -3,10 +3,13 @@ PYTHON ?= python3
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 RUN := . .venv/bin/activate &&
 
-.PHONY: figures test benchmark gpu lint docs lock
+.PHONY: figures archive test benchmark gpu lint docs lock
 
 figures: .venv/installed  ## everything that `rule all` names, one progress line per finished job
 	$(RUN) snakemake --cores $(CORES) --quiet host reason
+
+archive: .venv/installed  ## rlvr-results.tar.gz: all results, to hand on
+	$(RUN) snakemake --cores $(CORES) --quiet host reason rlvr-results.tar.gz
 
 test: .venv/installed  ## unit tests and real runs of a tiny workflow
 	$(RUN) pytest -n $(CORES)

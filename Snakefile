@@ -40,3 +40,6 @@ rule all:
         collect("results/tables/{study}.parquet", study=settings.used_studies()),
         collect("results/grpo/{run.path}/{file}", run=settings.used_runs(), file=OUTPUTS),
         collect("results/sft/{run.path}/{file}", run=settings.used_starts(), file=OUTPUTS),
+
+
+include: "workflow/rules/archive.smk"

@@ -21,6 +21,12 @@ def replace_section(text: str, name: str, content: str) -> str:
     return re.sub(pattern, lambda _: f"{begin}\n{content}\n{end}", text, flags=re.DOTALL)
 
 
+def output_of(*command: str) -> str:
+    """What a command prints."""
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
 def main() -> None:
     """Update README.md and docs/figures from results/."""
     results = ROOT / "results"
@@ -32,18 +38,14 @@ def main() -> None:
         shutil.copy(figure, ROOT / "docs" / "figures" / figure.name)
     ledger = claims.read_text(encoding="utf-8").split("## When a claim holds")[0]
     shutil.copy(claims, ROOT / "docs" / "claims.md")
-    graph = subprocess.run(
-        ["snakemake", "--rulegraph", "mermaid-js"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
+    graph = output_of("snakemake", "--rulegraph", "mermaid-js")
+    reruns = output_of(sys.executable, "tests/reruns.py")
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
     text = replace_section(text, "claims", ledger.split("\n", 2)[2].strip())
     text = replace_section(text, "speed", (ROOT / "benchmarks" / "report.md").read_text().strip())
-    text = replace_section(text, "graph", f"```mermaid\n{graph.strip()}\n```")
+    text = replace_section(text, "graph", f"```mermaid\n{graph}\n```")
+    text = replace_section(text, "reruns", reruns)
     readme.write_text(text, encoding="utf-8")
 
 

@@ -8,6 +8,7 @@ clipped surrogate is PPO's (Schulman et al. 2017, arXiv:1707.06347). The setting
 
 import copy
 import logging
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from torch import Tensor
 from rlvr import command_line
 from rlvr.adam import FlatAdam
 from rlvr.addition import draw_prompts, encode_prompt, verify
+from rlvr.errors import UserError
 from rlvr.evaluation import evaluate
 from rlvr.policy import Policy, load_policy, prepare_torch, save_policy
 from rlvr.records import provenance, write_parquet
@@ -145,7 +147,10 @@ def update(
 def train(
     job: GrpoJob, sft_policy: Policy, beta: float, seed: int
 ) -> tuple[Policy, list[dict[str, Any]]]:
-    """The trained policy, and a metrics row per iteration from 0 (see `METRICS`)."""
+    """The trained policy, and a metrics row per iteration from 0 (see `METRICS`).
+
+    Raises a `UserError` where training diverges.
+    """
     device = prepare_torch(job.device)
     settings = job.grpo
     reference = sft_policy.to(device).requires_grad_(False)
@@ -158,6 +163,11 @@ def train(
         batch, metrics = collect(policy, reference, settings, beta, seed, iteration)
         order = stream(seed, "grpo_minibatches", iteration)
         metrics |= update(policy, optimizer, batch, settings, order)
+        if not math.isfinite(metrics["gradient_norm"]):
+            raise UserError(
+                f"the gradient is not finite at iteration {iteration}: training has diverged. "
+                "It needs a smaller grpo.learning_rate."
+            )
         if iteration % job.evaluation.every == 0 or iteration == settings.iterations:
             if not torch.equal(evaluated, optimizer.values):  # else nothing was learned since
                 exact, evaluated = evaluate(policy), optimizer.values.clone()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -215,8 +215,9 @@ def save_policy(policy: Policy, path: Path, provenance: dict[str, Any]) -> None:
     tensors = {name: tensor.cpu().contiguous() for name, tensor in policy.state_dict().items()}
     # One metadata key only: safetensors does not keep the order of several.
     metadata = {"provenance": json.dumps(provenance)}
+    data = save(tensors, metadata)  # save_file has a temporary file of its own, and other errors
     with replacing(path) as partial:
-        save_file(tensors, partial, metadata=metadata)
+        partial.write_bytes(data)
 
 
 def load_policy(path: Path, settings: PolicySettings) -> tuple[Policy, dict[str, Any]]:
@@ -225,7 +226,7 @@ def load_policy(path: Path, settings: PolicySettings) -> tuple[Policy, dict[str,
     Raises a `UserError` where the file is not a checkpoint of this architecture.
     """
     policy = Policy(settings)
-    expected = {name: tuple(tensor.shape) for name, tensor in policy.state_dict().items()}
+    expected = {name: _kind(tensor) for name, tensor in policy.state_dict().items()}
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -236,7 +237,7 @@ def load_policy(path: Path, settings: PolicySettings) -> tuple[Policy, dict[str,
         raise UserError(
             f"{path}: not a readable safetensors file ({error}). Delete it and make it again."
         ) from None
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    found = {name: _kind(tensor) for name, tensor in tensors.items()}
     if found != expected:
         names = sorted(set(found) | set(expected))
         differing = [name for name in names if found.get(name) != expected.get(name)]
@@ -250,5 +251,15 @@ def load_policy(path: Path, settings: PolicySettings) -> tuple[Policy, dict[str,
         raise UserError(
             f"{path}: its metadata does not say what made it. Make it again by rlvr.sft."
         )
+    if not all(tensor.isfinite().all() for tensor in tensors.values()):
+        raise UserError(
+            f"{path}: holds weights that are not finite. Delete it and make it again, "
+            "with a smaller learning rate if that gives the same."
+        )
     policy.load_state_dict(tensors)
     return policy, made_by
+
+
+def _kind(tensor: Tensor) -> str:
+    """What a checkpoint's tensor has to be, in words."""
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"

@@ -3,18 +3,20 @@
 Schemas stand with what fills them: `rlvr.schemas` for GRPO runs, `rlvr.sft`, `rlvr.ledger`.
 """
 
-import importlib.metadata
+import glob
 import json
+import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rlvr.errors import UserError
-from rlvr.source_digest import source_digest
+from rlvr.source_digest import package_versions, source_digest
 
 
 def column(name: str, kind: pa.DataType, unit: str, description: str) -> pa.Field:
@@ -27,27 +29,36 @@ def provenance(stage: str, run: dict[str, Any], settings: dict[str, Any], **more
 
     `stage` is the stage's module, `run` its keys, `settings` all that it was given.
     """
-    packages = ("torch", "numpy", "pyarrow", "safetensors", "rlvr")
     return {
         "stage": stage,
         "run": run,
         "settings": settings,
         "code": source_digest(stage),
-        "packages": {package: importlib.metadata.version(package) for package in packages},
+        "packages": package_versions(stage),
         **more,
     }
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A name to write to, which becomes `path` at the end: whole, or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """A name to write to, which becomes `path` at the end: whole, or not at all.
+
+    Raises a `UserError` where the file system does not let us.
+    """
+    # The process id: what a killed Snakemake left running may write the same file just now.
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+            left.unlink(missing_ok=True)  # by a process that was killed
         yield partial
         partial.replace(path)
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"{path}: could not be written: {reason}. What was there stays.") from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # nowhere to write means nothing to remove
+            partial.unlink(missing_ok=True)
 
 
 def write_parquet(
@@ -80,6 +91,13 @@ def read_parquet(path: Path, schema: pa.Schema) -> tuple[pa.Table, dict[str, Any
         f"column {field.name} is {found.get(field.name, 'missing')}, expected {field.type}"
         for field in schema
         if found.get(field.name) != field.type
+    ]
+    wrong += [
+        f"column {field.name} holds numbers that are not finite"
+        for field in schema
+        if pa.types.is_floating(field.type)
+        and found.get(field.name) == field.type
+        and pc.all(pc.is_finite(table[field.name])).as_py() is False
     ]
     if not {"run", "settings"} <= made_by.keys():
         wrong.append("its metadata does not say what made it")

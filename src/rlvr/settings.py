@@ -8,6 +8,7 @@ group values: whatever a stage gets from here stands in its rule's params as wel
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Callable, Mapping
 from copy import copy
 from pathlib import Path
@@ -43,6 +44,11 @@ from rlvr.values import (
 
 FIGURES = sorted(path.stem for path in (Path(__file__).parent / "figures").glob("fig*.py"))
 """Names of the figures that the package can draw: one module each."""
+
+
+# What a job can hold in a few gigabytes.
+MOST_WEIGHTS = 100_000_000
+MOST_COMPLETIONS = 1_000_000
 
 
 # --- Names that the config itself defines ---------------------------------------------------------
@@ -92,6 +98,17 @@ class PolicySettings(Strict):
                 "heads",
                 "heads ({heads}) must divide width ({width})",
                 {"heads": self.heads, "width": self.width},
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _fits_into_memory(self) -> PolicySettings:
+        weights = self.layers * (4 * self.width**2 + 2 * self.width * self.feed_forward)
+        if weights > MOST_WEIGHTS:
+            raise PydanticCustomError(
+                "memory",
+                "its layers would have {weights} weights; allowed: {most}",
+                {"weights": f"{weights:,}", "most": f"{MOST_WEIGHTS:,}"},
             )
         return self
 
@@ -245,6 +262,25 @@ class Config(Strict):
         return self
 
     @model_validator(mode="after")
+    def _completions_fit_into_memory(self) -> Config:
+        for recipe in self.recipes:
+            grpo = self.grpo_job(recipe).grpo
+            completions = grpo.prompts_per_iteration * grpo.group_size
+            if completions > MOST_COMPLETIONS:
+                raise PydanticCustomError(
+                    "completions",
+                    "grpo, with recipes.{recipe}: prompts_per_iteration ({prompts}) x group_size "
+                    "({size}) is more completions than {most}, the most allowed",
+                    {
+                        "recipe": recipe,
+                        "prompts": grpo.prompts_per_iteration,
+                        "size": grpo.group_size,
+                        "most": f"{MOST_COMPLETIONS:,}",
+                    },
+                )
+        return self
+
+    @model_validator(mode="after")
     def _figures_find_their_arms(self) -> Config:
         lacking = [
             f"figures.{name}.studies: none of {', '.join(figure.studies)} has {arm}, "
@@ -283,7 +319,9 @@ class Config(Strict):
         return self.figures[name]
 
     def study(self, name: str) -> StudySettings:
-        """The study `name`, its seeds filled in."""
+        """The study `name`, its seeds filled in. Raises a `UserError` if there is none such."""
+        if name not in self.studies:
+            raise UserError(f"no study is named {name}. Studies: {', '.join(self.studies)}.")
         study = self.studies[name]
         return study.model_copy(update={"seeds": study.seeds or self.seeds})
 
@@ -296,6 +334,22 @@ class Config(Strict):
         """The studies that a figure or the claims read."""
         readers = [*self.figures.values(), self.claims]
         return list(dict.fromkeys(study for reader in readers for study in reader.studies))
+
+    @functools.cached_property
+    def run_paths(self) -> set[str]:
+        """The paths of all runs that a study names: GRPO runs, and the SFT runs before them."""
+        runs = [run for study in self.studies for run in self.runs(study)]
+        starts = {SftRun(teacher=run.teacher, seed=run.seed).path for run in runs}
+        return starts | {run.path for run in runs}
+
+    def check_path(self, path: str) -> None:
+        """Raise a `UserError` if no study names the run of this path."""
+        if path not in self.run_paths:
+            named = ", ".join(self.studies)
+            raise UserError(
+                f"no study names the run {path}. Add its recipe, teacher, beta or seed to one of "
+                f"the config's studies ({named}), and write beta as there: 0.04, not 4e-2."
+            )
 
     def used_runs(self) -> list[GrpoRun]:
         """The GRPO runs of those studies, each once."""
@@ -364,7 +418,11 @@ def _explain_one(mistake: Mapping[str, Any], model: type[BaseModel]) -> str:
         close = difflib.get_close_matches(str(location[-1]), allowed, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
         return f"{path}: unknown key.{hint} Allowed here: {', '.join(allowed)}."
-    if kind in ("base", "arms"):  # about the config as a whole; they name the key themselves
+    if kind in (
+        "base",
+        "arms",
+        "completions",
+    ):  # about the config as a whole; they name the key themselves
         return f"{message}."
     if kind == "string_pattern_mismatch":
         message = "names are lower-case letters, digits and _, and begin with a letter"

@@ -14,6 +14,7 @@ from torch import Tensor
 from rlvr import command_line
 from rlvr.adam import FlatAdam
 from rlvr.addition import draw_prompts, encode_answer, encode_prompt, teacher_answer
+from rlvr.errors import UserError
 from rlvr.evaluation import evaluate
 from rlvr.policy import Policy, initial_policy, prepare_torch, save_policy
 from rlvr.records import column, provenance, write_parquet
@@ -53,7 +54,10 @@ def sft_loss(policy: Policy, prompts: Tensor, answers: Tensor) -> Tensor:
 
 
 def train(job: SftJob, seed: int) -> tuple[Policy, list[dict[str, Any]]]:
-    """The trained policy, and a metrics row per step (see `SFT_METRICS`)."""
+    """The trained policy, and a metrics row per step (see `SFT_METRICS`).
+
+    Raises a `UserError` where training diverges.
+    """
     device = prepare_torch(job.device)
     policy = initial_policy(job.policy, seed).to(device)
     optimizer = FlatAdam(policy, job.sft.learning_rate)
@@ -67,6 +71,11 @@ def train(job: SftJob, seed: int) -> tuple[Policy, list[dict[str, Any]]]:
         losses.append(loss.detach())
         if step % LOG_EVERY == 0 or step == job.sft.steps:
             log.info("step %d of %d: loss %.4f", step, job.sft.steps, losses[-1])
+            if not losses[-1].isfinite():
+                raise UserError(
+                    f"the loss is not finite at step {step}: training has diverged. "
+                    "It needs a smaller sft.learning_rate."
+                )
     rows = [{"step": i, "loss": loss} for i, loss in enumerate(torch.stack(losses).tolist(), 1)]
     rows[-1].update(evaluate(policy))
     log.info("greedy accuracy %.4f", rows[-1]["accuracy"])

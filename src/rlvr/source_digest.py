@@ -1,11 +1,13 @@
-"""A digest of the code behind a stage, so that Snakemake re-runs it when that code changes.
+"""What a stage's results rest on besides its settings: the code, as a digest, and packages.
 
-Comments, docstrings and layout do not count; a helper two imports away does.
+Both stand in each job's params, so that Snakemake sees them change. Comments, docstrings and layout
+do not count; a helper two imports away does.
 """
 
 import ast
 import functools
 import hashlib
+import importlib.metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +18,39 @@ ROOT = Path(__file__).parent
 # new option of one figure would train every model again.
 LEFT_OUT = {"rlvr.settings"}
 
+# Numbers and pictures come from these; the rest only carries settings from place to place.
+COMPUTING = {"matplotlib", "numpy", "pandas", "pyarrow", "safetensors", "scipy", "torch"}
+
 
 @functools.cache
 def source_digest(module: str) -> str:
     """16 hex digits that change when the code of `module`, or of what it imports from us, does."""
+    shapes = [(name, _shape(_tree(name))) for name in _reached(module)]
+    return hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def package_versions(module: str) -> dict[str, str]:
+    """Versions of the computing packages that `module`, or what it imports from us, imports.
+
+    Releases alone: builds of one release (2.13.0+cpu, 2.13.0+cu130) count as the same.
+    """
+    roots = {name.split(".")[0] for reached in _reached(module) for name in _imports(reached)}
+    return {
+        package: importlib.metadata.version(package).split("+")[0]
+        for package in sorted(roots & COMPUTING)
+    }
+
+
+@functools.cache
+def _reached(module: str) -> list[str]:
+    """The module and those of ours that it imports, directly or not."""
     reached: set[str] = set()
     waiting = {module}
     while waiting:
         reached |= waiting
-        waiting = set().union(*map(_imports, waiting)) - reached - LEFT_OUT
-    shapes = [(name, _shape(_tree(name))) for name in sorted(reached)]
-    return hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]
+        waiting = set().union(*map(_our_imports, waiting)) - reached - LEFT_OUT
+    return sorted(reached)
 
 
 def _file(module: str) -> Path | None:
@@ -44,8 +68,9 @@ def _tree(module: str) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@functools.cache
 def _imports(module: str) -> set[str]:
-    """Our modules that `module` imports, anywhere in it, and the packages they lie in."""
+    """All that `module` imports, anywhere in it, with full names."""
     names: set[str] = set()
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.Import):
@@ -55,6 +80,12 @@ def _imports(module: str) -> set[str]:
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             raise NotImplementedError(f"{module}: write imports of {PACKAGE} with the full name")
+    return names
+
+
+def _our_imports(module: str) -> set[str]:
+    """Our modules among them, and the packages that they lie in."""
+    names = _imports(module)
     parents = {name.rsplit(".", depth)[0] for name in names for depth in range(name.count(".") + 1)}
     return {name for name in parents if name.split(".")[0] == PACKAGE and _file(name)}
 

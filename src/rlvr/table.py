@@ -50,6 +50,15 @@ def arms(made_by: list[dict[str, Any]]) -> list[dict[str, Any]]:
             part.pop(key, None)  # what is left is the same for all seeds
         if arm not in distinct:
             distinct.append(arm)
+    for one, other in itertools.combinations(distinct, 2):
+        if (one["recipe"], one["teacher"]) == (other["recipe"], other["teacher"]) and (
+            one["settings"] != other["settings"]
+        ):
+            raise UserError(
+                f"the runs of recipe {one['recipe']} and teacher {one['teacher']} were not all "
+                f"made with the same settings: {one['settings']} and {other['settings']}. "
+                "Delete those that are not as the config says, and make them again."
+            )
     return distinct
 
 

@@ -25,13 +25,13 @@ def unique(values: list[Any]) -> list[Any]:
     return values
 
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Confidence = Annotated[float, Field(gt=0, lt=1)]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*\z")]
 Seed = Annotated[int, Field(ge=0, lt=10**9)]
-Seeds = Annotated[list[Seed], Field(min_length=1), AfterValidator(unique)]
+Seeds = Annotated[list[Seed], Field(min_length=1, max_length=10_000), AfterValidator(unique)]
 Beta = Annotated[float, Field(ge=0, le=1000)]
 Betas = Annotated[list[Beta], Field(min_length=1), AfterValidator(unique)]
 Device = Literal["cpu", "cuda", "auto"]

@@ -15,8 +15,10 @@ rule claims:
         runtime=10,
     params:
         confidence=settings.claims.confidence,
+        results=subpath(output.parquet, parent=True),
         code=source_digest("rlvr.claims"),
+        packages=package_versions("rlvr.claims"),
     shell:
         "python -m rlvr.claims {input.tables}"
-        " --confidence {params.confidence} --benchmarks-in results/benchmarks"
+        " --confidence {params.confidence} --benchmarks-in {params.results}/benchmarks"
         " --parquet-out {output.parquet} --markdown-out {output.markdown} > {log} 2>&1"

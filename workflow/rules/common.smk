@@ -1,12 +1,10 @@
 # What all rules share: the checked settings, the names that wildcards may take, the environment.
-import re
 import shlex
 import sys
 
 from rlvr.command_line import flags
-from rlvr.runs import decimal
 from rlvr.settings import load_config
-from rlvr.source_digest import source_digest
+from rlvr.source_digest import package_versions, source_digest
 
 settings = load_config(config)
 SFT_FLAGS = {teacher: flags(settings.sft_job(teacher)) for teacher in settings.teachers}
@@ -20,11 +18,22 @@ GPU = int(settings.device == "cuda")
 
 
 wildcard_constraints:
-    teacher="|".join(settings.teachers),
-    recipe="|".join(settings.recipes),
-    beta="|".join(
-        re.escape(decimal(beta)) for study in settings.studies.values() for beta in study.betas
-    ),
-    seed="0|[1-9][0-9]{0,8}",  # any, written one way; a list of thousands would slow every rule
-    study="|".join(settings.studies),
+    teacher="[^/]+",
+    recipe="[^/]+",
+    beta="[^/]+",
+    seed="[^/]+",
+    study="[^/]+",
     figure="[^/]+",
+
+
+def known_start(wildcards):
+    """No file. Refuses an SFT run that no study names, before any job starts."""
+    settings.check_path("teacher={teacher}/seed={seed}".format(**wildcards))
+    return []
+
+
+def known_run(wildcards):
+    """No file. Refuses a GRPO run that no study names, before any job starts."""
+    path = "recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}"
+    settings.check_path(path.format(**wildcards))
+    return []

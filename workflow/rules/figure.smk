@@ -18,6 +18,7 @@ rule figure:
     params:
         iterations=lambda wildcards: settings.figure(wildcards.figure).iterations,
         code=lambda wildcards: source_digest(f"rlvr.figures.{wildcards.figure}"),
+        packages=lambda wildcards: package_versions(f"rlvr.figures.{wildcards.figure}"),
     shell:
         "python -m rlvr.figures.{wildcards.figure} {input.tables}"
         " --iterations {params.iterations}"

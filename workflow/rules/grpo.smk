@@ -1,6 +1,7 @@
 rule grpo:
     """Train a policy by GRPO against the verifier, from an SFT policy."""
     input:
+        known_run,
         sft_policy=rules.sft.output.policy,
     output:
         policy="results/grpo/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}/policy.safetensors",
@@ -17,6 +18,7 @@ rule grpo:
     params:
         settings=lambda wildcards: GRPO_FLAGS[wildcards.recipe],
         code=source_digest("rlvr.grpo"),
+        packages=package_versions("rlvr.grpo"),
     shell:
         "python -m rlvr.grpo {params.settings}"
         " --run.recipe {wildcards.recipe} --run.teacher {wildcards.teacher}"

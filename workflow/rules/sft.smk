@@ -1,5 +1,7 @@
 rule sft:
     """Train a policy to imitate a teacher's answers, from random weights."""
+    input:
+        known_start,
     output:
         policy="results/sft/teacher={teacher}/seed={seed}/policy.safetensors",
         metrics="results/sft/teacher={teacher}/seed={seed}/metrics.parquet",
@@ -15,6 +17,7 @@ rule sft:
     params:
         settings=lambda wildcards: SFT_FLAGS[wildcards.teacher],
         code=source_digest("rlvr.sft"),
+        packages=package_versions("rlvr.sft"),
     shell:
         "python -m rlvr.sft {params.settings}"
         " --run.teacher {wildcards.teacher} --run.seed {wildcards.seed}"

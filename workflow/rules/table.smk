@@ -17,7 +17,9 @@ rule table:
     params:
         # The study, not the list of its files: a shell command has room for some 1,600 paths.
         study=lambda wildcards: flags(settings.study(wildcards.study)),
+        runs=subpath(input[0], ancestor=5),
         code=source_digest("rlvr.table"),
+        packages=package_versions("rlvr.table"),
     shell:
-        "python -m rlvr.table {params.study} --runs-in results/grpo"
+        "python -m rlvr.table {params.study} --runs-in {params.runs}"
         " --table-out {output.table} > {log} 2>&1"

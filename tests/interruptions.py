@@ -1,0 +1,113 @@
+"""Interrupt a tiny run at random moments, recover as the README says, and compare every byte.
+
+python tests/interruptions.py 50
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+from tiny_workflow import Workflow
+
+OVERLAY = {"seeds": [1], "claims": {"studies": ["weak_start", "cold_start"]}}
+
+
+def kill_a_job(snakemake: psutil.Process) -> None:
+    """SIGKILL to one of the stages that run, as the kernel does where memory runs out."""
+    stages = [p for p in snakemake.children(recursive=True) if p.name().startswith("python")]
+    if stages:
+        random.choice(stages).kill()
+
+
+def kill_everything(snakemake: psutil.Process) -> None:
+    """SIGKILL to Snakemake and all its jobs, as a power cut."""
+    for process in [snakemake, *snakemake.children(recursive=True)]:
+        process.kill()
+
+
+def press_control_c(snakemake: psutil.Process) -> None:
+    """SIGINT to the process group, as a terminal sends it."""
+    os.killpg(snakemake.pid, signal.SIGINT)
+
+
+INTERRUPTIONS: dict[str, tuple[Callable[[psutil.Process], None], bool]] = {
+    "kill -9 of a job": (kill_a_job, False),
+    "kill -9 of Snakemake": (psutil.Process.kill, True),
+    "kill -9 of Snakemake and its jobs": (kill_everything, True),
+    "SIGTERM to Snakemake": (psutil.Process.terminate, False),
+    "SIGINT to Snakemake": (lambda snakemake: snakemake.send_signal(signal.SIGINT), False),
+    "Ctrl-C in a terminal": (press_control_c, False),
+}
+"""How a run may end, and whether Snakemake is to be unlocked before the next."""
+
+
+def complete_run(folder: Path) -> tuple[dict[str, bytes], float]:
+    """The bytes that an undisturbed run gives, and the seconds that it takes."""
+    started = time.monotonic()
+    workflow = Workflow(folder)
+    done = workflow.snakemake(overlay=OVERLAY)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return workflow.products(), time.monotonic() - started
+
+
+def interrupted_run(folder: Path, kind: str, seconds: float) -> Workflow:
+    """A run that is interrupted after some seconds and recovered from."""
+    interrupt, unlock = INTERRUPTIONS[kind]
+    workflow = Workflow(folder)
+    with subprocess.Popen(
+        workflow.command(overlay=OVERLAY),
+        env=workflow.environment,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as snakemake:
+        try:
+            snakemake.wait(seconds)
+        except subprocess.TimeoutExpired:
+            interrupt(psutil.Process(snakemake.pid))
+    if unlock:  # what a killed Snakemake leaves running goes on meanwhile, and may finish
+        assert workflow.snakemake("--unlock", overlay=OVERLAY).returncode == 0
+    done = workflow.snakemake(overlay=OVERLAY)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return workflow
+
+
+def differences(workflow: Workflow, expected: dict[str, bytes]) -> list[str]:
+    """Files that are not as an undisturbed run makes them, and what is left half-written."""
+    found = workflow.products()
+    return sorted(
+        name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name)
+    )
+
+
+def main() -> None:
+    """As many interruptions as the command line says, each kind in turn."""
+    moments = int(sys.argv[1])
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        expected, duration = complete_run(Path(folder) / "expected")
+        print(f"{len(expected)} files, {duration:.1f} s undisturbed")
+        kinds = list(INTERRUPTIONS)
+        for number in range(moments):
+            kind, seconds = kinds[number % len(kinds)], random.uniform(0, duration)
+            try:
+                workflow = interrupted_run(Path(folder) / str(number), kind, seconds)
+                problem = ", ".join(differences(workflow, expected))
+            except AssertionError as error:
+                problem = str(error)
+            failed += bool(problem)
+            print(
+                f"{number + 1}: {kind} after {seconds:.2f} s: {problem or 'same bytes'}", flush=True
+            )
+    sys.exit(f"{failed} of {moments} failed" if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

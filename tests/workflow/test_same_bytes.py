@@ -1,0 +1,49 @@
+"""The same lock file on the same machine gives the same bytes, however the work is done."""
+
+import random
+import shlex
+
+import pytest
+from interruptions import INTERRUPTIONS, complete_run, differences, interrupted_run
+from tiny_workflow import Workflow
+
+FIGURE = "rlvr.figures.fig1_rlvr_overturns"
+
+
+@pytest.mark.parametrize("cores", ["1", "4"])
+def test_on_any_number_of_cores(finished, tmp_path, cores):
+    workflow = Workflow(tmp_path)
+    done = workflow.snakemake("--cores", cores)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert workflow.products() == finished.products()
+
+
+def test_a_stage_run_by_hand_from_the_printed_command(scratch):
+    before = scratch.contents()
+    done = scratch.snakemake("--dry-run", "--forceall", "--printshellcmds")
+    commands = [
+        line.removeprefix("Shell command: ").split(" > ")[0]
+        for line in done.stdout.splitlines()
+        if line.startswith("Shell command: python -m")
+        and ("teacher weak --run.seed 1" in line or "--run.teacher" not in line)
+    ]
+    stages = [shlex.split(command)[2:] for command in commands]
+    assert {stage[0] for stage in stages} >= {"rlvr.sft", "rlvr.table", "rlvr.claims", FIGURE}
+    for stage in stages:
+        made = scratch.stage(*stage)
+        assert made.returncode == 0, made.stderr
+    assert scratch.contents() == before
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return complete_run(tmp_path_factory.mktemp("undisturbed"))
+
+
+@pytest.mark.parametrize("kind", INTERRUPTIONS)
+def test_after_an_interruption(undisturbed, tmp_path, kind):
+    """One random moment of each kind; `python tests/interruptions.py 50` tries more."""
+    expected, duration = undisturbed
+    seconds = random.uniform(0.2, 0.9) * duration
+    workflow = interrupted_run(tmp_path, kind, seconds)
+    assert differences(workflow, expected) == [], f"after {seconds:.2f} s"

@@ -1,0 +1,291 @@
+"""It runs wherever it is put, and does nothing but what it was asked for."""
+
+import ast
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+from helpers import ROOT, TINY
+from reruns import CHANGES, FIGURES, Project, jobs
+from tiny_workflow import Workflow, copy_of_project
+
+RUN = "grpo/recipe=base/teacher=weak/beta=0/seed=1/metrics.parquet"
+TARGET = "results/tables/weak_start.parquet"
+ONE_SEED = {"seeds": [1]}
+
+POLICY = "--policy.width 8 --policy.heads 2 --policy.feed-forward 8 --policy.layers 1"
+SFT = (
+    f"rlvr.sft --device cpu {POLICY} --sft.learning-rate 0.003 --sft.steps 2 --sft.batch-size 4"
+    " --teacher.truth-probability 0.3 --run.teacher weak --run.seed 1"
+    " --policy-out out/s.safetensors --metrics-out out/s.parquet"
+)
+GRPO = (
+    f"rlvr.grpo --device cpu {POLICY} --grpo.iterations 2 --grpo.prompts-per-iteration 2"
+    " --grpo.group-size 2 --grpo.epochs 1 --grpo.minibatch-size 2 --grpo.clip-epsilon 0.2"
+    " --grpo.learning-rate 0.001 --grpo.max-gradient-norm 1 --grpo.advantage-epsilon 0.0001"
+    " --grpo.zero-signal-std 0.000001 --evaluation.every 1"
+    " --run.recipe base --run.teacher weak --run.beta 0 --run.seed 1"
+    " --sft-policy out/s.safetensors --policy-out out/g.safetensors --metrics-out out/g.parquet"
+)
+
+
+def succeeded(done: subprocess.CompletedProcess) -> None:
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_path_with_spaces_and_letters_of_other_scripts(finished, tmp_path):
+    folder = copy_of_project(tmp_path / "mit Leerzeichen & größer 加法" / "it's a clone")
+    workflow = Workflow(folder, project=folder, configs=[])
+    succeeded(workflow.snakemake(overlay=ONE_SEED, targets=[TARGET]))
+    assert workflow.contents()[f"results/{RUN}"] == finished.contents()[f"results/{RUN}"]
+
+
+def test_another_directory(finished, tmp_path):
+    elsewhere = tmp_path / "some where"
+    workflow = Workflow(elsewhere / "work")
+    workflow.folder.mkdir(parents=True)
+    done = subprocess.run(
+        workflow.command(overlay=ONE_SEED, targets=[TARGET]),
+        cwd=elsewhere,
+        capture_output=True,
+        text=True,
+    )
+    succeeded(done)
+    assert workflow.contents()[f"results/{RUN}"] == finished.contents()[f"results/{RUN}"]
+    assert [path.name for path in elsewhere.iterdir()] == ["work"]
+
+
+def test_a_module_of_another_workflow(finished, tmp_path):
+    """With a prefix, beside rules of its own, and with its own config."""
+    config = yaml.safe_load((copy_of_project(tmp_path / "clone") / "config.yaml").read_text())
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"rlvr": config | ONE_SEED}))
+    (tmp_path / "Snakefile").write_text(
+        f"""
+configfile: "config.yaml"
+
+module rlvr:
+    snakefile: "{ROOT}/workflow/Snakefile"
+    config: config["rlvr"]
+    prefix: "teaching"
+
+use rule * from rlvr as rlvr_*
+
+rule course:
+    default_target: True
+    input: "teaching/results/fig1_rlvr_overturns.pdf", "teaching/results/claims.md"
+"""
+    )
+    workflow = Workflow(tmp_path, project=tmp_path, configs=[])
+    done = subprocess.run(workflow.command(), capture_output=True, text=True)
+    succeeded(done)
+    made = tmp_path / "teaching/results" / RUN
+    assert made.read_bytes() == finished.contents()[f"results/{RUN}"]
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """The built package."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", folder]
+    succeeded(subprocess.run([*pip, "wheel", *options, ROOT], capture_output=True, text=True))
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_an_installed_wheel(finished, wheel, tmp_path):
+    """The package alone in a folder of its own, and the workflow's files elsewhere."""
+    installed = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    options = ["--no-deps", "--no-index", "--target", installed]
+    succeeded(subprocess.run([*pip, "install", *options, wheel], capture_output=True, text=True))
+    folder = copy_of_project(tmp_path / "clone")
+    shutil.rmtree(folder / "src")
+    workflow = Workflow(folder, project=folder, configs=[])
+    done = subprocess.run(
+        workflow.command(overlay=ONE_SEED, targets=[TARGET]),
+        env=os.environ | {"PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+    )
+    succeeded(done)
+    assert workflow.contents()[f"results/{RUN}"] == finished.contents()[f"results/{RUN}"]
+
+
+def test_stages_write_only_where_they_are_told(scratch, tmp_path, monkeypatch):
+    """Run by hand, all of them: nothing else in the folder, at home or among temporary files."""
+    home, temporary = tmp_path / "home", tmp_path / "temporary"
+    for folder in (home, temporary):
+        folder.mkdir()
+    for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(home))
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    tables = "results/tables/weak_start.parquet results/tables/cold_start.parquet"
+    stages = [
+        f"rlvr.figures.{FIGURES[2]} {tables} --iterations 4"
+        " --pdf-out out/a.pdf --png-out out/a.png",
+        f"rlvr.claims {tables} --confidence 0.95 --benchmarks-in results/benchmarks"
+        " --parquet-out out/c.parquet --markdown-out out/c.md",
+        "rlvr.table --recipes base --teachers weak --betas 0 --seeds 1 --runs-in results/grpo"
+        " --table-out out/t.parquet",
+        SFT,
+        GRPO,
+    ]
+    before = set(scratch.folder.rglob("*"))
+    for stage in stages:
+        succeeded(scratch.stage(*shlex.split(stage)))
+    made = {str(p.relative_to(scratch.folder)) for p in set(scratch.folder.rglob("*")) - before}
+    files = ["a.pdf", "a.png", "c.parquet", "c.md", "t.parquet", "s.parquet", "g.parquet"]
+    files += ["s.safetensors", "g.safetensors"]
+    assert made == {"out", *(f"out/{name}" for name in files)}
+    # Matplotlib alone keeps a list of fonts in the user's cache, as wherever it is used.
+    assert {path.relative_to(home).parts[0] for path in home.rglob("*")} <= {"matplotlib", ".cache"}
+    assert list(temporary.iterdir()) == []
+
+
+def test_nothing_is_loaded_by_pickle():
+    """Nor run from text: no module of ours so much as mentions the ways to do it."""
+    forbidden = {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "cloudpickle"}
+    forbidden |= {"eval", "exec", "read_pickle", "allow_pickle", "unpickle"}
+    for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [
+                getattr(node, field, None) for field in ("id", "attr", "arg", "module", "name")
+            ]
+            assert not forbidden & set(filter(None, names)), f"{path}: {names}"
+            loads = isinstance(node, ast.Attribute) and node.attr == "load"
+            assert not (loads and ast.unparse(node.value) in ("torch", "np")), path
+
+
+@pytest.fixture(scope="module")
+def archive(finished, tmp_path_factory) -> Path:
+    """What `make archive` makes of the finished tiny workflow."""
+    folder = tmp_path_factory.mktemp("sender") / "work"
+    shutil.copytree(finished.folder, folder)
+    succeeded(Workflow(folder).snakemake(targets=["rlvr-results.tar.gz"]))
+    return folder / "rlvr-results.tar.gz"
+
+
+@pytest.fixture
+def recipient(archive, tmp_path) -> Workflow:
+    """A fresh clone into which somebody unpacked the archive."""
+    folder = copy_of_project(tmp_path / "recipient")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    return Workflow(folder, project=folder, configs=[])
+
+
+def test_an_archive_holds_all_that_was_made_and_how(recipient, finished):
+    assert recipient.products().items() >= finished.products().items()
+    recorded = yaml.safe_load((recipient.folder / "results/config.yaml").read_text())
+    assert recorded == yaml.safe_load((recipient.folder / "config.yaml").read_text())
+    lock = (recipient.folder / "results/requirements.lock").read_bytes()
+    assert lock == (ROOT / "requirements.lock").read_bytes()
+
+
+def test_whoever_unpacks_an_archive_draws_without_training(recipient):
+    assert recipient.would_run() == set()
+    for name in FIGURES:
+        (recipient.folder / f"results/{name}.pdf").unlink()
+    assert recipient.would_run() == jobs("figure *")
+    succeeded(recipient.snakemake())
+    assert (recipient.folder / f"results/{FIGURES[0]}.pdf").exists()
+
+
+@pytest.mark.parametrize("name", ["recipes.short", "code-grpo", "code-table", "package-torch"])
+def test_edits_after_unpacking_are_noticed(recipient, name):
+    (change,) = [change for change in CHANGES if change.name == name]
+    change.make(Project(recipient.folder))
+    assert recipient.would_run() == change.runs
+
+
+def test_another_config_than_the_sender_s_is_noticed(recipient):
+    """The full-size config of this project: everything is to be made again, by its own settings."""
+    shutil.copy(ROOT / "config.yaml", recipient.folder / "config.yaml")
+    assert "sft weak/42" in recipient.would_run()
+    assert TINY.exists()
+
+
+# --- Where nothing can be written -----------------------------------------------------------------
+
+
+def in_a_small_world(
+    workflow: Workflow, prepare: str, command: list
+) -> subprocess.CompletedProcess:
+    """Run a command where `results/` lies on a file system of its own; skip where we may not."""
+    script = f"""
+        mkdir results.small && mount -t tmpfs -o size=1m none results.small || exit 99
+        cp -a results/. results.small && mount --bind results.small results || exit 99
+        {prepare}
+        {shlex.join(map(str, command))}
+        code=$?
+        rm -f results/filler; mkdir after && cp -a results/. after
+        exit $code
+    """
+    unshare = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script]
+    done = subprocess.run(
+        unshare, cwd=workflow.folder, capture_output=True, text=True, env=workflow.environment
+    )
+    if done.returncode == 99 or "unshare" in done.stderr:
+        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+    return done
+
+
+WORLDS = [
+    ("dd if=/dev/zero of=results/filler bs=1k 2>/dev/null", "No space left on device"),
+    ("mount -o remount,bind,ro results", "Read-only file system"),
+]
+
+
+@pytest.mark.parametrize(("prepare", "reason"), WORLDS, ids=["full", "read-only"])
+@pytest.mark.parametrize("stage", ["sft", "table", "claims", "figure"])
+def test_a_stage_says_where_it_could_not_write(scratch, prepare, reason, stage):
+    table = "results/tables/weak_start.parquet"
+    command, target = {
+        "sft": (SFT.replace("out/", "results/"), "results/s.safetensors"),
+        "table": (
+            "rlvr.table --recipes base --teachers weak --betas 0 --seeds 1"
+            f" --runs-in results/grpo --table-out {table}",
+            table,
+        ),
+        "claims": (
+            f"rlvr.claims {table} --confidence 0.95 --benchmarks-in results/benchmarks"
+            " --parquet-out results/claims.parquet --markdown-out results/claims.md",
+            "results/claims.parquet",
+        ),
+        "figure": (
+            f"rlvr.figures.{FIGURES[0]} {table} --iterations 4"
+            f" --pdf-out results/{FIGURES[0]}.pdf --png-out results/{FIGURES[0]}.png",
+            f"results/{FIGURES[0]}.pdf",
+        ),
+    }[stage]
+    before = scratch.contents()
+    command = [sys.executable, "-m", *shlex.split(command)]
+    done = in_a_small_world(scratch, prepare, command)
+    assert done.returncode == 1, done.stderr
+    (error,) = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+    assert error.startswith(f"error: {target}: could not be written: ")
+    assert reason in error
+    after = Workflow(scratch.folder / "after")
+    after = {f"results/{p.relative_to(after.folder)}": p.read_bytes()
+             for p in after.folder.rglob("*") if p.is_file()}  # fmt: skip
+    assert after == before
+
+
+@pytest.mark.parametrize(("prepare", "reason"), WORLDS, ids=["full", "read-only"])
+def test_the_workflow_recovers_once_it_can_write(scratch, prepare, reason):
+    before = scratch.products()
+    overlay = {"claims": {"confidence": 0.9}}
+    command = scratch.command(overlay=overlay)
+    done = in_a_small_world(scratch, prepare, command)
+    assert done.returncode != 0
+    assert reason in done.stdout + done.stderr
+    succeeded(scratch.snakemake())  # the world as it was before: nothing was damaged
+    assert scratch.products() == before

@@ -1,0 +1,44 @@
+import yaml
+
+
+rule record:
+    """Write down the settings and package versions that the results were made with."""
+    input:
+        lock=workflow.source_path("../../requirements.lock"),
+    output:
+        config="results/config.yaml",
+        lock="results/requirements.lock",
+    log:
+        "results/logs/record.log",
+    benchmark:
+        "results/benchmarks/record.jsonl"
+    threads: 1
+    resources:
+        mem_mb=100,
+        runtime=10,
+    params:
+        config=yaml.safe_dump(settings.model_dump(exclude_unset=True), sort_keys=False),
+    shell:
+        "(cp {input.lock:q} {output.lock} && printf %s {params.config:q} > {output.config})"
+        " > {log} 2>&1"
+
+
+rule archive:
+    """Pack all results, with Snakemake's records of them, for somebody who has this workflow."""
+    input:
+        rules.all.input,
+        **rules.record.output,
+    output:
+        "rlvr-results.tar.gz",
+    log:
+        "results/logs/archive.log",
+    benchmark:
+        "results/benchmarks/archive.jsonl"
+    threads: 1
+    resources:
+        mem_mb=100,
+        runtime=10,
+    params:
+        results=subpath(input.config, parent=True),
+    shell:
+        "tar -czf {output} {params.results} .snakemake/metadata > {log} 2>&1"
