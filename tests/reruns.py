@@ -124,7 +124,7 @@ SETTINGS = [
     ("a setting of `policy` or `sft`", "sft.steps", setting("sft.steps", 31), jobs(*ALL)),
     ("`device`", "device", setting("device", "auto"), jobs(*ALL)),
     (
-        "a setting of one teacher",
+        "a setting of one teacher, whose runs no figure shows",
         "teachers.half",
         setting("teachers.half.truth_probability", 0.6),
         jobs("sft half/1", "grpo */half/*", *EXTRA),
@@ -160,7 +160,7 @@ SETTINGS = [
         jobs("grpo short/*", *COLD, *EXTRA),
     ),
     (
-        "a setting of one recipe",
+        "a setting of one recipe, whose runs no figure shows",
         "recipes.large",
         setting("recipes.large.group_size", 16),
         jobs("grpo large/*", *EXTRA),

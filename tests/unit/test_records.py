@@ -60,10 +60,40 @@ def test_metrics_have_the_columns_of_the_architecture():
 def test_failed_writing_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "t.parquet"
     path.write_text("old")
-    with pytest.raises(FileNotFoundError), replacing(path) as partial:
-        (partial.write_text("half"), (tmp_path / "none").read_text())
+    with pytest.raises(ZeroDivisionError), replacing(path) as partial:
+        (partial.write_text("half"), 1 / 0)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
+
+
+def test_writing_that_the_file_system_refuses_is_told(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    with (
+        pytest.raises(UserError, match=r"file/t\.parquet: could not be written: File exists"),
+        replacing(tmp_path / "file" / "t.parquet"),
+    ):
+        pass
+
+
+def test_what_a_killed_process_left_is_removed_and_what_another_writes_is_not_touched(tmp_path):
+    (tmp_path / ".t.parquet.123.partial").write_text("half")
+    (tmp_path / ".other.parquet.123.partial").write_text("half")
+    with replacing(tmp_path / "t.parquet") as partial:
+        partial.write_text("whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".other.parquet.123.partial",
+        "t.parquet",
+    ]
+
+
+def test_numbers_that_are_not_finite_are_refused(tmp_path):
+    path = tmp_path / "t.parquet"
+    for bad in (float("nan"), float("inf")):
+        write_parquet(path, [{"x": 1, "y": bad}], SCHEMA, {"run": {}, "settings": {}})
+        with pytest.raises(UserError, match="column y holds numbers that are not finite"):
+            read_parquet(path, SCHEMA)
+    write_parquet(path, [{"x": 1, "y": None}], SCHEMA, {"run": {}, "settings": {}})
+    assert read_parquet(path, SCHEMA)[0]["y"].to_pylist() == [None]
 
 
 def test_missing_column_and_wrong_type_are_named(tmp_path):
@@ -108,4 +138,4 @@ def test_provenance_says_what_made_a_file_and_nothing_that_changes():
     one, two = (provenance("rlvr.table", {"seed": 1}, {"a": 2}) for _ in range(2))
     assert one == two
     assert {"stage", "run", "settings", "code", "packages"} == one.keys()
-    assert one["packages"].keys() >= {"torch", "pyarrow"}
+    assert one["packages"].keys() == {"pyarrow"}

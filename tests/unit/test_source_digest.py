@@ -1,5 +1,6 @@
 """The digest of a stage's code, on a scratch copy of the package that the tests edit."""
 
+import importlib.metadata
 import shutil
 
 import pytest
@@ -17,17 +18,20 @@ def package(tmp_path, monkeypatch):
     return copy
 
 
+def forget():
+    for cached in ("source_digest", "package_versions", "_reached", "_imports", "_tree"):
+        getattr(module, cached).cache_clear()
+
+
 def digest(stage):
-    module.source_digest.cache_clear()
-    module._tree.cache_clear()
+    forget()
     return module.source_digest(stage)
 
 
 @pytest.fixture(autouse=True)
 def _fresh_caches():
     yield
-    module.source_digest.cache_clear()
-    module._tree.cache_clear()
+    forget()
 
 
 def append(path, text):
@@ -73,3 +77,18 @@ def test_comments_docstrings_and_layout_do_not_count(package):
 def test_a_module_that_does_not_exist_is_an_error(package):
     with pytest.raises(ModuleNotFoundError, match=r"rlvr\.nothing"):
         digest("rlvr.nothing")
+
+
+@pytest.mark.parametrize(
+    ("stage", "packages"),
+    [
+        ("rlvr.sft", ["numpy", "pyarrow", "safetensors", "torch"]),
+        ("rlvr.table", ["pyarrow"]),
+        ("rlvr.figures.fig1_rlvr_overturns", ["matplotlib", "pandas", "pyarrow"]),
+    ],
+)
+def test_packages_are_those_that_the_stage_computes_with(stage, packages):
+    versions = module.package_versions(stage)
+    assert list(versions) == packages
+    for package, version in versions.items():
+        assert importlib.metadata.version(package).split("+")[0] == version

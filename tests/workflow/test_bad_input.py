@@ -35,14 +35,14 @@ def teacher(name):
     return {"teachers": {name: {"truth_probability": 0.5}}}
 
 
-NAMES = "names are lower-case letters, digits and _, and begin with a letter"
+NAMES = "Names are lower-case letters, digits and _, and begin with a letter"
 
 CONFIGS = [
     # unknown keys, at each level
     ({"grpos": {"epochs": 1}}, "grpos: unknown key. Did you mean grpo?"),
     ({"grpo": {"learning_rte": 1e-4}}, "grpo.learning_rte: unknown key. Did you mean learning_"),
     ({"sft": {"batch": 64}}, "sft.batch: unknown key."),
-    ({"policy": {"depth": 2}}, "policy.depth: unknown key. Allowed here: width, heads,"),
+    ({"policy": {"depth": 2}}, "policy.depth: unknown key. Did you mean width?"),
     ({"teachers": {"weak": {"q": 0.3}}}, "teachers.weak.q: unknown key."),
     ({"recipes": {"short": {"iteration": 5}}}, "iteration: unknown key. Did you mean iterations?"),
     ({"evaluation": {"interval": 5}}, "evaluation.interval: unknown key. Allowed here: every."),
@@ -68,7 +68,7 @@ CONFIGS = [
     ("sft: {learning_rate: .inf}\n", "learning_rate: found inf. Input should be a finite number"),
     ("grpo: {clip_epsilon: .nan}\n", "grpo.clip_epsilon: found nan."),
     ("teachers: {weak: {truth_probability: .nan}}\n", "weak.truth_probability: found nan."),
-    ({"policy": {"heads": 3}}, "policy: found {'feed_forward': 32,"),
+    ({"policy": {"heads": 3}}, "Heads (3) must divide width (16)"),
     # too much for any memory
     ({"sft": {"batch_size": 10**12}}, "sft.batch_size: found 1000000000000."),
     ({"grpo": {"group_size": 10**6}}, "x group_size (1000000) is more completions than 1,000,000"),
@@ -78,8 +78,8 @@ CONFIGS = [
     ({"seeds": [1, 1]}, "seeds: found [1, 1]. 1 given more than once"),
     ({"studies": {"extra": {"betas": [0, 0.0]}}}, "extra.betas: found [0, 0.0]."),
     ({"studies": {"extra": {"betas": []}}}, "extra.betas: found []. List should have at least"),
-    ({"studies": {"extra": {"teachers": ["strong"]}}}, "allowed: weak, cold, half"),
-    ({"claims": {"studies": ["none"]}}, "allowed: weak_start, cold_start, extra"),
+    ({"studies": {"extra": {"teachers": ["strong"]}}}, "Not among the teachers; allowed: "),
+    ({"claims": {"studies": ["none"]}}, "Not among the studies; allowed: "),
     ({"figures": {"fig9": {}}}, "fig9: found 'fig9'. Not among the figures; allowed: fig1_"),
     ({"studies": {"weak_start": {"betas": [0.04]}}}, "none of weak_start has recipe base"),
     ({"recipes": {"base": {"epochs": 1}}}, "recipes.base must be there and empty"),
@@ -133,7 +133,7 @@ def test_config_yaml_that_does_not_parse_is_located(clone):
 
 TARGETS = [
     ("fig9_nothing.pdf", "no figure is named fig9_nothing. Figures: fig1_rlvr_overturns, "),
-    ("tables/nothing.parquet", "no study is named nothing. Studies: weak_start, cold_start, extra"),
+    ("tables/nothing.parquet", "no study is named nothing. Studies: "),
     ("sft/teacher=strong/seed=1/metrics.parquet", "no study names the run teacher=strong/seed=1."),
     ("sft/teacher=weak/seed=9/metrics.parquet", "no study names the run teacher=weak/seed=9."),
     ("sft/teacher=weak/seed=01/metrics.parquet", "no study names the run teacher=weak/seed=01."),
@@ -168,7 +168,7 @@ def refused(workflow, arguments, *messages):
     before = workflow.contents()
     done = workflow.stage(*arguments)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("error: ") == 1
     for message in messages:
         assert message in done.stderr
     assert workflow.contents() == before
@@ -196,7 +196,9 @@ def pickled(path):
 
 
 def saved_by_torch(path):
-    torch.save(load_file(path), path)
+    weights = {name: tensor.clone() for name, tensor in load_file(path).items()}
+    path.unlink()
+    torch.save(weights, path)
 
 
 def of_another_architecture(path):

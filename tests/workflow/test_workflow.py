@@ -1,7 +1,6 @@
 """Real Snakemake runs of the tiny config: what is made, what runs again, how the graph is shown."""
 
 import json
-import shlex
 import subprocess
 import sys
 
@@ -87,52 +86,6 @@ def test_a_second_run_has_nothing_to_do(finished, target):
     done = finished.snakemake(targets=[target] if target else [])
     assert done.returncode == 0
     assert "Nothing to be done" in done.stdout + done.stderr
-
-
-ALL_SFT, ALL_GRPO = {"sft": 4}, {"grpo": 4}
-TABLES, DRAWN = {"table": 2}, {"figure": 3, "claims": 1, "all": 1}
-
-
-@pytest.mark.parametrize(
-    ("overlay", "expected"),
-    [
-        ({}, {}),
-        ({"sft": {"steps": 31}}, ALL_SFT | ALL_GRPO | TABLES | DRAWN),
-        ({"policy": {"width": 32}}, ALL_SFT | ALL_GRPO | TABLES | DRAWN),
-        ({"teachers": {"cold": {"truth_probability": 0.1}}},
-         {"sft": 2, "grpo": 2, "table": 1, "figure": 1, "claims": 1, "all": 1}),
-        ({"grpo": {"learning_rate": 0.01}}, ALL_GRPO | TABLES | DRAWN),
-        ({"recipes": {"short": {"iterations": 5}}},
-         {"grpo": 2, "table": 1, "figure": 1, "claims": 1, "all": 1}),
-        ({"evaluation": {"every": 3}}, ALL_GRPO | TABLES | DRAWN),
-        ({"seeds": [1, 2, 3]}, {"sft": 2, "grpo": 2} | TABLES | DRAWN),
-        ({"studies": {"weak_start": {"betas": [0, 0.04]}}},
-         {"grpo": 2, "table": 1} | DRAWN),
-        ({"figures": {"fig2_unhackable_reward": {"iterations": 5}}}, {"figure": 1, "all": 1}),
-        ({"claims": {"confidence": 0.9}}, {"claims": 1, "all": 1}),
-        ({"claims": {"studies": ["weak_start"]}}, {"claims": 1, "all": 1}),
-        ({"studies": {"new": {"recipes": ["short"], "teachers": ["weak"], "betas": [0]}}}, {}),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_a_changed_setting_runs_what_follows_from_it(finished, overlay, expected):
-    assert finished.would_run(overlay) == expected
-
-
-def test_a_stage_run_by_hand_from_the_printed_command_gives_the_same_bytes(scratch):
-    before = scratch.contents()
-    done = scratch.snakemake("--dry-run", "--forceall", "--printshellcmds")
-    commands = [
-        line.removeprefix("Shell command: ").split(" > ")[0]
-        for line in done.stdout.splitlines()
-        if line.startswith("Shell command: python -m") and ("seed=1" in line or "fig" in line)
-    ]
-    stages = [shlex.split(command)[2:] for command in commands]
-    assert {stage[0] for stage in stages} >= {"rlvr.sft", "rlvr.grpo", f"rlvr.figures.{FIGURES[0]}"}
-    for stage in stages:
-        made = scratch.stage(*stage)
-        assert made.returncode == 0, made.stderr
-    assert scratch.contents() == before
 
 
 def test_the_graph_can_be_shown(finished):
