@@ -1,4 +1,6 @@
 # The workflow: sft -> grpo -> table -> figure, claims. See README.md.
+import shutil
+import sys
 from pathlib import Path
 
 from snakemake.utils import min_version
@@ -17,6 +19,12 @@ configfile: CONFIG_FILE
 
 for overlay in workflow.configfiles:
     check_yaml(overlay)
+
+
+onerror:
+    # A job's own message cannot reach its log then.
+    if shutil.disk_usage("results" if Path("results").exists() else ".").free < 2**20:
+        print("error: no space left in results/. Make room, then run again.", file=sys.stderr)
 
 
 OUTPUTS = ["policy.safetensors", "metrics.parquet"]  # of a training job

@@ -54,7 +54,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield partial
         partial.replace(path)
     except OSError as error:
-        reason = error.strerror or error
+        reason = os.strerror(error.errno) if error.errno else error  # pyarrow words it otherwise
         raise UserError(f"{path}: could not be written: {reason}. What was there stays.") from None
     finally:
         with suppress(OSError):  # nowhere to write means nothing to remove

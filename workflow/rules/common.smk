@@ -1,6 +1,5 @@
 # What all rules share: the checked settings, the names that wildcards may take, the environment.
 import shlex
-import sys
 
 from rlvr.command_line import flags
 from rlvr.settings import load_config

@@ -1,5 +1,6 @@
 """The command line that every figure's module has: tables in, a PDF and a PNG out."""
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,8 +33,12 @@ def run(draw: Callable[[Studies, int], Figure]) -> None:
             """Draw and write; no dates in the files, so that equal data give equal bytes."""
             style.use()
             figure = draw(read_studies(self.tables), self.iterations)
-            with replacing(self.pdf_out) as pdf, replacing(self.png_out) as png:
-                figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
-                figure.savefig(png, format="png")
+            pdf, png = io.BytesIO(), io.BytesIO()  # Matplotlib stumbles where a disk is full
+            figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
+            figure.savefig(png, format="png")
+            with replacing(self.pdf_out) as partial:
+                partial.write_bytes(pdf.getvalue())
+                with replacing(self.png_out) as other:
+                    other.write_bytes(png.getvalue())
 
     command_line.run(FigureStage)
