@@ -4,6 +4,7 @@
     python tests/reruns.py
 """
 
+import functools
 import itertools
 import os
 import shutil
@@ -74,14 +75,6 @@ class Project(NamedTuple):
     def result(self, name: str) -> Path:
         """A file below results."""
         return self.folder / "results" / name
-
-    def pretend_installed(self, package: str, version: str) -> None:
-        """As if another release of a package were installed."""
-        info = self.folder / "src" / f"{package}-{version}.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n"
-        )
 
 
 class Change(NamedTuple):
@@ -290,78 +283,65 @@ RUNS = [
 
 # --- Code and packages ----------------------------------------------------------------------------
 
-MODULES = {
-    jobs(*ALL): "__init__ adam addition command_line errors evaluation linear policy prefix_tree "
-    "records runs sft source_digest streams values",
-    jobs(*FROM_GRPO): "grpo rollout schemas",
-    jobs(*FROM_TABLES): "table",
-    jobs(*READERS): "arms studies theory",
-    jobs("figure *"): "figures/__init__ figures/stage figures/style",
-    **{jobs(f"figure {figure}"): f"figures/{figure}" for figure in FIGURES},
-    jobs("claims"): "claims document_a ledger statistics",
-    jobs(): "settings",  # what it gives to a stage stands in the job's parameters
-}
-PACKAGES = {
-    jobs(*ALL): "numpy pyarrow safetensors torch",
-    jobs(*READERS): "pandas",
-    jobs("figure *"): "matplotlib",
-    jobs("claims"): "scipy",
-    jobs(): "pydantic snakemake",
-}
+MODULES = [
+    (
+        "code of {}",
+        "__init__ adam addition command_line errors evaluation linear policy prefix_tree records "
+        "runs sft source_digest streams values",
+        jobs(*ALL),
+    ),
+    ("code of {}", "grpo rollout schemas", jobs(*FROM_GRPO)),
+    ("code of {}", "table", jobs(*FROM_TABLES)),
+    ("code of {}", "arms studies theory", jobs(*READERS)),
+    ("code of {}", "figures/__init__ figures/stage figures/style", jobs("figure *")),
+    *(("code of one figure", f"figures/{name}", jobs(f"figure {name}")) for name in FIGURES),
+    ("code of {}", "claims document_a ledger statistics", jobs("claims")),
+    ("code of {}, which only hands settings on", "settings", jobs()),
+]
+PACKAGES = [
+    ("another release of {} installed", "numpy pyarrow safetensors torch", jobs(*ALL)),
+    ("another release of {} installed", "pandas", jobs(*READERS)),
+    ("another release of {} installed", "matplotlib", jobs("figure *")),
+    ("another release of {} installed", "scipy", jobs("claims")),
+    ("another release of {} installed", "pydantic snakemake", jobs()),
+]
 
 
-def _same_marks(by_runs: dict[frozenset[str], str], form: str) -> dict[str, str]:
-    """The README's row of each name: those that run jobs of the same rules share one."""
-    rows: dict[tuple, list[str]] = {}
-    for runs, names in by_runs.items():
-        rows.setdefault(marks(runs), []).extend(names.split())
-    return {
-        name: form.format(", ".join(f"`{n}`" for n in names))
-        for names in rows.values()
-        for name in names
-    }
-
-
-def marks(runs: frozenset[str]) -> tuple[str, ...]:
-    """For each rule: ● all its jobs run again, ◐ those concerned, or nothing."""
-    of_rule = [{job for job in JOBS if job.split()[0] == rule} for rule in STAGES]
-    mine = [{job for job in runs if job.split()[0] == rule} for rule in STAGES]
-    return tuple(
-        "●" if jobs_ and has == jobs_ else "◐" if has else ""
-        for jobs_, has in zip(of_rule, mine, strict=True)
-    )
-
-
-def _code_changes() -> list[tuple]:
-    module_rows = _same_marks(MODULES, "code of {}")
-    package_rows = _same_marks(PACKAGES, "another release of {} installed")
-    changes = [
+def one_by_one(
+    listed: list[tuple[str, str, frozenset[str]]],
+    kind: str,
+    change: Callable[[Project, str], object],
+) -> list[tuple]:
+    """A change for each name of a list, in the row that names them all."""
+    return [
         (
-            module_rows[name],
-            f"code-{name}",
-            lambda project, name=name: project.append(f"src/rlvr/{name}.py", "\n_CHANGED = True\n"),
+            row.format(", ".join(f"`{one}`" for one in names.split())),
+            f"{kind}-{name}",
+            functools.partial(change, name=name),
             runs,
         )
-        for runs, names in MODULES.items()
+        for row, names, runs in listed
         for name in names.split()
     ]
-    changes += [
-        (
-            package_rows[name],
-            f"package-{name}",
-            lambda project, name=name: project.pretend_installed(name, "99.0"),
-            runs,
-        )
-        for runs, names in PACKAGES.items()
-        for name in names.split()
-    ]
-    return changes
+
+
+def change_module(project: Project, name: str) -> None:
+    """Add a statement, which changes what the module means."""
+    project.append(f"src/rlvr/{name}.py", "\n_CHANGED = True\n")
+
+
+def install(project: Project, name: str) -> None:
+    """As if another release of a package were installed."""
+    info = project.folder / "src" / f"{name}-99.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 99.0\n")
 
 
 COSMETIC = "a comment, a docstring, layout"
 GRPO = "src/rlvr/grpo.py"
 CODE = [
-    *_code_changes(),
+    *one_by_one(MODULES, "code", change_module),
+    *one_by_one(PACKAGES, "package", install),
     (COSMETIC, "comment", lambda p: p.append(GRPO, "\n# A remark.\n"), jobs()),
     (COSMETIC, "blank-lines", lambda p: p.edit(GRPO, "class Batch", "\n\nclass Batch"), jobs()),
     (
@@ -489,6 +469,16 @@ UNSEEN = [
 
 CHANGES = [Change(*change) for change in [*FILES, *SETTINGS, *RUNS, *CODE]]
 UNSEEN_CHANGES = [Change(*change) for change in UNSEEN]
+
+
+def marks(runs: frozenset[str]) -> tuple[str, ...]:
+    """For each rule: ● all its jobs run again, ◐ those concerned, or nothing."""
+    of_rule = [{job for job in JOBS if job.split()[0] == rule} for rule in STAGES]
+    mine = [{job for job in runs if job.split()[0] == rule} for rule in STAGES]
+    return tuple(
+        "●" if jobs_ and has == jobs_ else "◐" if has else ""
+        for jobs_, has in zip(of_rule, mine, strict=True)
+    )
 
 
 def as_markdown() -> str:

@@ -1,9 +1,13 @@
 """config.yaml's check: every mistake at once, each with its path, what was found and allowed."""
 
 import re
+import shlex
 
 import pytest
 from helpers import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
 from rlvr.command_line import flags
 from rlvr.errors import UserError
@@ -15,6 +19,7 @@ from rlvr.settings import (
     check_yaml,
     load_config,
 )
+from rlvr.values import Name
 
 
 def changed(raw, path, value):
@@ -218,3 +223,13 @@ def test_every_setting_says_what_it_means():
 
 def test_each_figure_of_the_package_is_in_the_config(config):
     assert sorted(config.figures) == FIGURES
+
+
+@given(st.text(max_size=20) | st.from_regex(r"[a-z][a-z0-9_]*[^a-z0-9]?", fullmatch=True))
+def test_a_name_that_is_allowed_means_itself_to_a_shell_and_in_a_path(name):
+    try:
+        TypeAdapter(Name).validate_python(name)
+    except ValidationError:
+        return
+    assert shlex.quote(name) == name
+    assert not set(name) & set("/.{}=")
