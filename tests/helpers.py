@@ -18,10 +18,17 @@ def grpo_settings(**changes) -> GrpoSettings:
         "group_size": 4,
         "epochs": 2,
         "minibatch_size": 16,
-        "clip_epsilon": 0.2,
+        "temperature": 1.0,
+        "advantages": "group_std",
+        "ratio": "sequence",
+        "clip_epsilon_low": 0.2,
+        "clip_epsilon_high": 0.2,
+        "kl_placement": "advantage",
+        "kl_estimator": "k3",
         "learning_rate": 1e-3,
         "max_gradient_norm": 1.0,
         "advantage_epsilon": 1e-4,
         "zero_signal_std": 1e-6,
+        "evaluate_every": 2,
     }
     return GrpoSettings(**values | changes)

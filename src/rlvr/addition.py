@@ -15,16 +15,24 @@ POSITIONS = 1 + PROMPT_LENGTH + ANSWER_LENGTH  # BOS, prompt, answer
 PROMPTS = 100 * 100
 
 
-def draw_prompts(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Operands a and b, each of shape (count,), uniform on 0..99."""
-    operands = torch.randint(100, (2, count), generator=generator)
-    return operands[0], operands[1]
+def operands(index: Tensor) -> tuple[Tensor, Tensor]:
+    """Operands a and b of prompts, given their indices 100 a + b."""
+    return index // 100, index % 100
+
+
+def draw_prompts(
+    count: int, generator: torch.Generator, among: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Operands a and b, each of shape (count,), uniform over the prompts `among` (all if None)."""
+    if among is not None:
+        return operands(among[torch.randint(len(among), (count,), generator=generator)])
+    drawn = torch.randint(100, (2, count), generator=generator)
+    return drawn[0], drawn[1]
 
 
 def all_prompts() -> tuple[Tensor, Tensor]:
     """Operands a and b of all 10,000 prompts, each of shape (10000,), in lexical order."""
-    index = torch.arange(PROMPTS)
-    return index // 100, index % 100
+    return operands(torch.arange(PROMPTS))
 
 
 def encode_prompt(a: Tensor, b: Tensor) -> Tensor:

@@ -19,54 +19,100 @@ from rlvr import command_line
 from rlvr.adam import FlatAdam
 from rlvr.addition import draw_prompts, encode_prompt, verify
 from rlvr.errors import UserError
-from rlvr.evaluation import evaluate
+from rlvr.evaluation import answer, grade, kl_floor, prepare_exam
 from rlvr.policy import Policy, load_policy, prepare_torch, save_policy
 from rlvr.records import provenance, write_parquet
 from rlvr.rollout import rollout
 from rlvr.runs import GrpoRun
 from rlvr.schemas import METRICS
-from rlvr.settings import GrpoJob, GrpoSettings
+from rlvr.settings import GrpoJob, GrpoSettings, KlEstimator, SftJob
+from rlvr.splits import Split, split_prompts
 from rlvr.streams import stream
 
 log = logging.getLogger("rlvr.grpo")
 
 
-def group_advantages(rewards: Tensor, advantage_epsilon: float) -> Tensor:
-    """Rewards (groups, G) standardised within their group; the std has Bessel's correction.
+def reward_advantages(rewards: Tensor, settings: GrpoSettings) -> Tensor:
+    """Advantages (groups, G) of rewards (groups, G), of one of these kinds.
 
-    (r - mean) / (std + epsilon), Shao et al. 2024, section 4.1.2. Equal rewards give exactly 0.
+    - `group_std`: (r - group mean) / (group std + epsilon); Shao et al. 2024, section 4.1.2.
+    - `group_mean`: r - group mean; Dr. GRPO, Liu et al. 2025, arXiv:2503.20783.
+    - `rloo`: r - mean of the group's others; Ahmadian et al. 2024, arXiv:2402.14740.
+    - `batch`: (r - batch mean) / (batch std + epsilon): one baseline for all prompts, document A's
+      contrast.
+
+    Standard deviations have Bessel's correction. Equal rewards of a group give exactly 0 but for
+    `batch`.
     """
-    mean, std = rewards.mean(dim=1, keepdim=True), rewards.std(dim=1, keepdim=True)
-    return (rewards - mean) / (std + advantage_epsilon)
+    if settings.advantages == "batch":
+        return (rewards - rewards.mean()) / (rewards.std() + settings.advantage_epsilon)
+    centred = rewards - rewards.mean(dim=1, keepdim=True)
+    if settings.advantages == "rloo":
+        return centred * (settings.group_size / (settings.group_size - 1))
+    if settings.advantages == "group_mean":
+        return centred
+    return centred / (rewards.std(dim=1, keepdim=True) + settings.advantage_epsilon)
 
 
-def clipped_surrogate_loss(ratio: Tensor, advantages: Tensor, clip_epsilon: float) -> Tensor:
-    """Minus the mean of min(ratio A, clip(ratio) A), one ratio and advantage per completion (n,).
+def kl_estimate(log_probs_new: Tensor, log_probs_ref: Tensor, kl_estimator: KlEstimator) -> Tensor:
+    """KL(policy || reference) estimated at each sampled token, nats; same shape as both.
 
-    Schulman et al. 2017, equation 7.
+    With d = log_probs_ref - log_probs_new: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - 1 - d; Schulman
+    2020, "Approximating KL divergence". In a loss it is their gradients that count: that of k1 is 0
+    on average over samples of the policy, that of k2 the gradient of this KL, and that of k3 the
+    gradient of KL(reference || policy) (Tang & Munos 2025, arXiv:2506.09477).
     """
-    clipped = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)
-    return -torch.minimum(ratio * advantages, clipped * advantages).mean()
-
-
-def is_clipped(ratio: Tensor, advantages: Tensor, clip_epsilon: float) -> Tensor:
-    """Whether the clipping removes a completion's gradient; (n,)."""
-    above = (ratio > 1 + clip_epsilon) & (advantages > 0)
-    below = (ratio < 1 - clip_epsilon) & (advantages < 0)
-    return above | below
+    d = log_probs_ref - log_probs_new
+    if kl_estimator == "k1":
+        return -d
+    return d.square() / 2 if kl_estimator == "k2" else torch.expm1(d) - d
 
 
 class Batch(NamedTuple):
-    """The completions of one iteration, n = prompts x G of them, groups together. On the CPU."""
+    """The completions of one iteration, n = prompts x G of them, groups together."""
 
     prompts: Tensor
     """Tokens (n, 7)."""
     completions: Tensor
     """Tokens (n, 3)."""
     log_probs_old: Tensor
-    """Under the policy that sampled them, summed over tokens (n,)."""
+    """Of each token under the policy that sampled it (n, 3)."""
+    log_probs_ref: Tensor
+    """The same under the reference policy (n, 3)."""
     advantages: Tensor
     """(n,)"""
+
+
+class Losses(NamedTuple):
+    """What each of n completions adds, before the mean over completions."""
+
+    loss: Tensor
+    """(n,)"""
+    clipped: Tensor
+    """Share of its ratios whose gradient the clipping removes (n,)."""
+
+
+def completion_losses(
+    log_probs_new: Tensor, batch: Batch, settings: GrpoSettings, beta: float
+) -> Losses:
+    """The clipped surrogate of each completion and, where it belongs there, beta times the KL.
+
+    -min(ratio A, clip(ratio) A), Schulman et al. 2017, equation 7; with one ratio per token, the
+    mean over tokens, as in DeepSeekMath. Different bounds below and above are DAPO's (Yu et al.
+    2025, arXiv:2503.14476). The KL is summed over tokens: nats per sequence.
+    """
+    log_ratio = log_probs_new - batch.log_probs_old
+    if settings.ratio == "sequence":
+        log_ratio = log_ratio.sum(dim=1, keepdim=True)
+    ratio, advantages = log_ratio.exp(), batch.advantages.unsqueeze(1)
+    low, high = 1 - settings.clip_epsilon_low, 1 + settings.clip_epsilon_high
+    surrogate = torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages)
+    clipped = ((ratio > high) & (advantages > 0)) | ((ratio < low) & (advantages < 0))
+    loss = -surrogate.mean(dim=1)
+    if beta and settings.kl_placement == "loss":
+        kl = kl_estimate(log_probs_new, batch.log_probs_ref, settings.kl_estimator)
+        loss = loss + beta * kl.sum(dim=1)
+    return Losses(loss, clipped.float().mean(dim=1))
 
 
 def collect(
@@ -76,24 +122,27 @@ def collect(
     beta: float,
     seed: int,
     iteration: int,
+    train_prompts: Tensor | None = None,
 ) -> tuple[Batch, dict[str, Any]]:
     """Sample G completions for each of the iteration's prompts, and score them.
 
-    Returns the batch and the metrics that describe it.
+    Prompts are drawn from the indices `train_prompts` (None: from all). Returns the batch, on the
+    CPU, and the metrics that describe it.
     """
-    group_size = settings.group_size
-    a, b = draw_prompts(settings.prompts_per_iteration, stream(seed, "grpo_prompts", iteration))
+    group_size, temperature = settings.group_size, settings.temperature
+    generator = stream(seed, "grpo_prompts", iteration)
+    a, b = draw_prompts(settings.prompts_per_iteration, generator, train_prompts)
     a, b = a.repeat_interleave(group_size), b.repeat_interleave(group_size)
     prompts = encode_prompt(a, b)
-    sampled = rollout(policy, prompts, stream(seed, "grpo_completions", iteration))
-    log_probs_old = sampled.log_probs.sum(dim=1)
+    sampled = rollout(policy, prompts, stream(seed, "grpo_completions", iteration), temperature)
     with torch.inference_mode():
-        log_probs_ref = reference.log_probs(prompts, sampled.completions).sum(dim=1).cpu()
-    log_ratio_ref = log_probs_old - log_probs_ref  # its mean estimates the KL (k1)
+        log_probs_ref = reference.log_probs(prompts, sampled.completions, temperature).cpu()
+    log_probs_ref = log_probs_ref.clone()  # an ordinary tensor, to compute losses with
+    log_ratio_ref = (sampled.log_probs - log_probs_ref).sum(dim=1)  # its mean estimates the KL (k1)
 
     rewards = verify(a, b, sampled.completions).view(-1, group_size)
-    advantages = group_advantages(rewards, settings.advantage_epsilon).flatten()
-    if beta:
+    advantages = reward_advantages(rewards, settings).flatten()
+    if beta and settings.kl_placement == "advantage":
         # Document A: after the standardisation, so that beta keeps its unit whatever a group's std.
         advantages = advantages - beta * log_ratio_ref
 
@@ -108,7 +157,8 @@ def collect(
         "kl": log_ratio_ref.mean().item(),
         "entropy": sampled.entropy.sum(dim=1).mean().item(),
     }
-    return Batch(prompts, sampled.completions, log_probs_old, advantages), metrics
+    batch = Batch(prompts, sampled.completions, sampled.log_probs, log_probs_ref, advantages)
+    return batch, metrics
 
 
 def update(
@@ -116,27 +166,31 @@ def update(
     optimizer: FlatAdam,
     batch: Batch,
     settings: GrpoSettings,
+    beta: float,
     generator: torch.Generator,
 ) -> dict[str, float]:
-    """Several epochs of minibatch steps on the clipped surrogate. Returns their metrics."""
+    """Several epochs of minibatch steps on the mean loss. Returns their metrics."""
     device = policy.head.weight.device
+    # An advantage of 0 adds exactly nothing to surrogate and gradient: only the others are
+    # computed, and the mean still is over all. A KL in the loss has a gradient everywhere.
+    has_gradient = batch.advantages != 0
+    if beta and settings.kl_placement == "loss":
+        has_gradient = torch.ones_like(has_gradient)
     clipped, norms = [], []
     for _ in range(settings.epochs):
         order = torch.randperm(len(batch.advantages), generator=generator)
         for indices in order.split(settings.minibatch_size):
-            # An advantage of 0 adds exactly nothing to loss and gradient: only the others are
-            # computed, and the mean still is over all.
-            live = indices[batch.advantages[indices] != 0]
+            live = indices[has_gradient[indices]]
             loss = None
             if len(live):
-                prompts, completions, log_probs_old, advantages = (part[live] for part in batch)
-                log_probs_old, advantages = log_probs_old.to(device), advantages.to(device)
-                log_probs_new = policy.log_probs(prompts, completions).sum(dim=1)
-                ratio = (log_probs_new - log_probs_old).exp()
-                loss = clipped_surrogate_loss(ratio, advantages, settings.clip_epsilon)
-                loss = loss * (len(live) / len(indices))
-                is_out = is_clipped(ratio.detach(), advantages, settings.clip_epsilon)
-                clipped.append(is_out.sum() / len(indices))
+                part = Batch(*(tensor[live] for tensor in batch))
+                log_probs_new = policy.log_probs(
+                    part.prompts, part.completions, settings.temperature
+                )
+                part = Batch(*(tensor.to(device) for tensor in part))
+                losses = completion_losses(log_probs_new, part, settings, beta)
+                loss = losses.loss.sum() / len(indices)
+                clipped.append(losses.clipped.sum() / len(indices))
             norms.append(optimizer.step(loss, settings.max_gradient_norm))
     return {
         "clip_fraction": torch.stack(clipped).sum().item() / len(norms) if clipped else 0.0,
@@ -145,7 +199,7 @@ def update(
 
 
 def train(
-    job: GrpoJob, sft_policy: Policy, beta: float, seed: int
+    job: GrpoJob, sft_policy: Policy, split: Split, beta: float, seed: int
 ) -> tuple[Policy, list[dict[str, Any]]]:
     """The trained policy, and a metrics row per iteration from 0 (see `METRICS`).
 
@@ -156,21 +210,27 @@ def train(
     reference = sft_policy.to(device).requires_grad_(False)
     policy = copy.deepcopy(reference).requires_grad_(True)
     optimizer = FlatAdam(policy, settings.learning_rate)
+    exam = prepare_exam(split.held_out, policy.head.weight)
+    start = answer(reference, exam, settings.temperature)
 
-    exact, evaluated = evaluate(policy), optimizer.values.clone()
+    def evaluate() -> dict[str, float]:
+        answers = answer(policy, exam, settings.temperature)
+        return grade(answers, exam) | {"kl_floor": kl_floor(answers, start)}
+
+    exact, evaluated = evaluate(), optimizer.values.clone()
     rows = [{"iteration": 0, **exact}]
     for iteration in range(1, settings.iterations + 1):
-        batch, metrics = collect(policy, reference, settings, beta, seed, iteration)
+        batch, metrics = collect(policy, reference, settings, beta, seed, iteration, split.train)
         order = stream(seed, "grpo_minibatches", iteration)
-        metrics |= update(policy, optimizer, batch, settings, order)
+        metrics |= update(policy, optimizer, batch, settings, beta, order)
         if not math.isfinite(metrics["gradient_norm"]):
             raise UserError(
                 f"the gradient is not finite at iteration {iteration}: training has diverged. "
                 "It needs a smaller grpo.learning_rate."
             )
-        if iteration % job.evaluation.every == 0 or iteration == settings.iterations:
+        if iteration % settings.evaluate_every == 0 or iteration == settings.iterations:
             if not torch.equal(evaluated, optimizer.values):  # else nothing was learned since
-                exact, evaluated = evaluate(policy), optimizer.values.clone()
+                exact, evaluated = evaluate(), optimizer.values.clone()
             metrics |= exact
             log.info(
                 "iteration %d of %d: greedy accuracy %.4f, mean reward %.3f, KL %.3f nats",
@@ -196,7 +256,8 @@ class GrpoStage(GrpoJob, command_line.Stage):
     def cli_cmd(self) -> None:
         """Train, then write weights and metrics."""
         sft_policy, sft_made_by = load_policy(self.sft_policy, self.policy)
-        policy, rows = train(self, sft_policy, self.run.beta, self.run.seed)
+        split = split_prompts(SftJob.model_validate(sft_made_by["settings"]).teacher.split)
+        policy, rows = train(self, sft_policy, split, self.run.beta, self.run.seed)
         made_by = provenance(
             "rlvr.grpo",
             self.run.model_dump(),

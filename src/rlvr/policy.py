@@ -144,24 +144,26 @@ class Policy(nn.Module):
             hidden = hidden.index_select(0, tree.first.rows)
         return self.head(last.asked_nodes(hidden, tree.outer))
 
-    def log_probs(self, prompts: Tensor, answers: Tensor) -> Tensor:
+    def log_probs(self, prompts: Tensor, answers: Tensor, temperature: float = 1.0) -> Tensor:
         """Log-probabilities (n, 3) of the tokens of `answers` (n, 3) after prompts (n, 7).
 
-        Tokens are on the CPU, the result is on the policy's device.
+        Those of sampling at `temperature`. Tokens are on the CPU, the result is on the policy's
+        device.
         """
         sequences = torch.cat([prompts, answers[:, :-1]], dim=1)
         tree = prefix_tree(sequences, PROMPT_LENGTH, like=self.head.weight)
         answers = answers.to(self.head.weight.device, non_blocking=True)
-        return pick(log_softmax(self.logits_on(tree)), tree, answers)
+        return pick(log_softmax(self.logits_on(tree), temperature), tree, answers)
 
     def parameter_count(self) -> int:
         """Number of trained parameters."""
         return sum(parameter.numel() for parameter in self.parameters())
 
 
-def log_softmax(logits: Tensor) -> Tensor:
-    """Log-probabilities (m, 13): PyTorch's kernel is four times as fast along dimension 0."""
-    return logits.T.log_softmax(dim=0).T
+def log_softmax(logits: Tensor, temperature: float = 1.0) -> Tensor:
+    """Log-probabilities (m, 13) of sampling at `temperature`."""
+    # Transposed, since PyTorch's kernel is four times as fast along dimension 0.
+    return (logits if temperature == 1 else logits / temperature).T.log_softmax(dim=0).T
 
 
 def pick(log_probs: Tensor, tree: PrefixTree, answers: Tensor) -> Tensor:

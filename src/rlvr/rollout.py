@@ -21,8 +21,10 @@ class Rollout(NamedTuple):
     """Entropy of the distribution that each token was drawn from, nats."""
 
 
-def rollout(policy: Policy, prompts: Tensor, generator: torch.Generator) -> Rollout:
-    """One completion at temperature 1 after each of `prompts` (n, 7). All on the CPU.
+def rollout(
+    policy: Policy, prompts: Tensor, generator: torch.Generator, temperature: float = 1.0
+) -> Rollout:
+    """One completion after each of `prompts` (n, 7). All on the CPU.
 
     What is drawn depends on the generator alone, not on the policy's device.
     """
@@ -33,7 +35,7 @@ def rollout(policy: Policy, prompts: Tensor, generator: torch.Generator) -> Roll
     with torch.inference_mode():
         for noise in gumbel:
             tree = prefix_tree(sequences, sequences.shape[1] - 1, like=policy.head.weight)
-            log_probs = log_softmax(policy.logits_on(tree))
+            log_probs = log_softmax(policy.logits_on(tree), temperature)
             log_probs = log_probs.index_select(0, tree.result_of.squeeze(1)).cpu()
             tokens = (log_probs + noise).argmax(dim=-1, keepdim=True)
             distributions.append(log_probs)

@@ -36,22 +36,34 @@ METRICS = pa.schema(
             "clip_fraction",
             pa.float64(),
             "fraction",
-            "completions whose gradient the clipping removes, mean over the updates",
+            "ratios whose gradient the clipping removes, mean over the updates",
         ),
         column("gradient_norm", pa.float64(), "1", "before clipping, mean over the updates"),
-        column("accuracy", pa.float64(), "fraction", "greedy, exact over all prompts"),
-        column("accuracy_carry", pa.float64(), "fraction", "greedy, exact over the carry prompts"),
+        column(
+            "accuracy",
+            pa.float64(),
+            "fraction",
+            "greedy, exact over all prompts (over the held-out ones, if the teacher has a split)",
+        ),
+        column("accuracy_carry", pa.float64(), "fraction", "the same over the carry prompts"),
         column(
             "success_probability",
             pa.float64(),
             "probability",
-            "of sampling the right answer, mean over all prompts",
+            "of sampling the right answer at the sampling temperature, mean over the same prompts",
         ),
         column(
             "success_probability_carry",
             pa.float64(),
             "probability",
-            "of sampling the right answer, mean over the carry prompts",
+            "the same over the carry prompts",
+        ),
+        column(
+            "kl_floor",
+            pa.float64(),
+            "nats per sequence",
+            "least KL to the SFT policy of any policy with these success probabilities, each "
+            "prompt from its own, mean over the same prompts",
         ),
     ]
 )

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Mapping
 from copy import copy
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import (
@@ -45,6 +45,14 @@ from rlvr.values import (
 FIGURES = sorted(path.stem for path in (Path(__file__).parent / "figures").glob("fig*.py"))
 """Names of the figures that the package can draw: one module each."""
 
+
+PROMPTS = 10_000
+"""All there are; `rlvr.addition` knows them, but needs torch, and this module must not."""
+
+AdvantageKind = Literal["group_std", "group_mean", "rloo", "batch"]
+RatioKind = Literal["sequence", "token"]
+KlPlacement = Literal["advantage", "loss"]
+KlEstimator = Literal["k1", "k2", "k3"]
 
 # What a job can hold in a few gigabytes.
 MOST_WEIGHTS = 100_000_000
@@ -113,11 +121,57 @@ class PolicySettings(Strict):
         return self
 
 
+class SplitSettings(Strict):
+    """A fixed random split of all 10,000 prompts, the same for every seed; the rest is trained on.
+
+    GRPO then draws its prompts from the training part as well, and evaluates on the held-out one.
+    """
+
+    validation: Count
+    """Prompts that the stopping rule looks at."""
+    held_out: Count
+    """Prompts that no stage trains on, and that accuracy is reported on."""
+
+    @model_validator(mode="after")
+    def _leaves_prompts_to_train_on(self) -> SplitSettings:
+        if self.validation + self.held_out >= PROMPTS:
+            raise PydanticCustomError(
+                "split",
+                "validation ({validation}) and held_out ({held_out}) must leave some of the "
+                "{prompts} prompts to train on",
+                {
+                    "validation": self.validation,
+                    "held_out": self.held_out,
+                    "prompts": f"{PROMPTS:,}",
+                },
+            )
+        return self
+
+
+class StoppingSettings(Strict):
+    """When SFT stops early."""
+
+    validation_accuracy: Probability
+    """SFT stops at the first check that finds this greedy accuracy on the validation prompts."""
+    every: Count
+    """Steps between two checks."""
+
+
 class TeacherSettings(Strict):
-    """Who writes the answers that SFT imitates."""
+    """Who writes the answers that SFT imitates, for which prompts, and for how long."""
 
     truth_probability: Probability
     """Probability q that an example shows the true sum; otherwise it shows the no-carry answer."""
+    split: SplitSettings | None = None
+    """The split of the prompts; without one, all are trained on and reported on."""
+    stopping: StoppingSettings | None = None
+    """The stopping rule; without one, SFT takes all its steps."""
+
+    @model_validator(mode="after")
+    def _stopping_needs_validation_prompts(self) -> TeacherSettings:
+        if self.stopping and not self.split:
+            raise PydanticCustomError("stopping", "stopping needs a split, for validation prompts")
+        return self
 
 
 class SftSettings(Strict):
@@ -126,9 +180,9 @@ class SftSettings(Strict):
     learning_rate: Positive
     """Adam's learning rate."""
     steps: Count
-    """Optimiser steps."""
+    """Optimiser steps; the most of them, where the teacher has a stopping rule."""
     batch_size: Count
-    """Fresh prompts per step, drawn uniformly from all 10,000."""
+    """Fresh prompts per step, drawn uniformly from those that are trained on."""
 
 
 class GrpoSettings(Strict):
@@ -137,30 +191,37 @@ class GrpoSettings(Strict):
     iterations: Count
     """Iterations, each of one rollout and `epochs` passes over it."""
     prompts_per_iteration: Count
-    """Prompts per iteration, drawn uniformly from all 10,000."""
+    """Prompts per iteration, drawn uniformly from those that are trained on."""
     group_size: Annotated[int, Field(ge=2)]
     """Completions per prompt, G."""
+    temperature: Positive
+    """Of sampling, and of every probability that is computed from then on."""
+    advantages: AdvantageKind
+    """How rewards become advantages; see `rlvr.grpo.reward_advantages`."""
     epochs: Count
     """Passes over the completions of an iteration."""
     minibatch_size: Count
     """Completions per optimiser step."""
-    clip_epsilon: Positive
-    """The ratio is clipped to 1 - clip_epsilon .. 1 + clip_epsilon."""
+    ratio: RatioKind
+    """One ratio per completion (`sequence`) or one per token."""
+    clip_epsilon_low: Probability
+    """The ratio is clipped to at least 1 - clip_epsilon_low."""
+    clip_epsilon_high: Positive
+    """The ratio is clipped to at most 1 + clip_epsilon_high."""
+    kl_placement: KlPlacement
+    """Where beta times the KL goes: off the `advantage` (document A) or into the `loss` (B)."""
+    kl_estimator: KlEstimator
+    """Of the KL in the loss; off the advantage goes the log-ratio itself (k1)."""
     learning_rate: Positive
     """Adam's learning rate."""
     max_gradient_norm: Positive
     """Gradients are scaled down to this norm."""
     advantage_epsilon: Positive
-    """Added to a group's standard deviation where rewards are standardised."""
+    """Added to the standard deviation where rewards are standardised."""
     zero_signal_std: Positive
     """A group whose rewards have a smaller standard deviation than this is a zero-signal group."""
-
-
-class EvaluationSettings(Strict):
-    """Exact evaluation over all 10,000 prompts."""
-
-    every: Count
-    """GRPO iterations between two evaluations; the first (0) and the last are always evaluated."""
+    evaluate_every: Count
+    """Iterations between two exact evaluations; the first (0) and the last are always evaluated."""
 
 
 def _all_optional(model: type[Strict], name: str) -> type[Strict]:
@@ -227,7 +288,6 @@ class GrpoJob(Strict):
     """Where to train; `auto` is cuda where there is one, else cpu."""
     policy: PolicySettings
     grpo: GrpoSettings
-    evaluation: EvaluationSettings
 
 
 # --- The whole ------------------------------------------------------------------------------------
@@ -246,7 +306,6 @@ class Config(Strict):
     grpo: GrpoSettings
     recipes: Annotated[dict[Name, Recipe], Field(min_length=1)]
     """Named changes to `grpo`; `base` changes nothing."""
-    evaluation: EvaluationSettings
     studies: Annotated[dict[Name, StudySettings], Field(min_length=1)]
     figures: Annotated[dict[FigureName, FigureSettings], Field(min_length=1)]
     claims: ClaimsSettings
@@ -308,9 +367,7 @@ class Config(Strict):
         """Settings of the GRPO jobs of `recipe`."""
         changes = self.recipes[recipe].model_dump(exclude_unset=True)
         grpo = self.grpo.model_copy(update=changes)
-        return GrpoJob(
-            device=self.device, policy=self.policy, grpo=grpo, evaluation=self.evaluation
-        )
+        return GrpoJob(device=self.device, policy=self.policy, grpo=grpo)
 
     def figure(self, name: str) -> FigureSettings:
         """Settings of the figure `name`. Raises a `UserError` if the config has none such."""
@@ -368,7 +425,12 @@ class _UniqueKeysLoader(yaml.SafeLoader):
     """YAML takes the last of equal keys in silence; here they are a mistake."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        keys = [self.construct_object(key, deep=deep) for key, _ in node.value]
+        keys = [
+            self.construct_object(key, deep=deep)
+            for key, _ in node.value
+            if key.tag
+            != "tag:yaml.org,2002:merge"  # `<<` brings keys along, for others to override
+        ]
         for index, key in enumerate(keys):
             if key in keys[:index]:
                 raise yaml.constructor.ConstructorError(

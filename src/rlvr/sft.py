@@ -15,11 +15,12 @@ from rlvr import command_line
 from rlvr.adam import FlatAdam
 from rlvr.addition import draw_prompts, encode_answer, encode_prompt, teacher_answer
 from rlvr.errors import UserError
-from rlvr.evaluation import evaluate
+from rlvr.evaluation import answer, grade, prepare_exam
 from rlvr.policy import Policy, initial_policy, prepare_torch, save_policy
 from rlvr.records import column, provenance, write_parquet
 from rlvr.runs import SftRun
 from rlvr.settings import SftJob
+from rlvr.splits import split_prompts
 from rlvr.streams import stream
 
 log = logging.getLogger("rlvr.sft")
@@ -30,6 +31,12 @@ SFT_METRICS = pa.schema(
     [
         column("step", pa.int64(), "optimiser steps", "step of SFT, from 1"),
         column("loss", pa.float64(), "nats per token", "mean cross-entropy of the answer tokens"),
+        column(
+            "validation_accuracy",
+            pa.float64(),
+            "fraction",
+            "greedy, exact over the validation prompts; where the stopping rule looked",
+        ),
         column("accuracy", pa.float64(), "fraction", "greedy, exact over all prompts; last step"),
         column("accuracy_carry", pa.float64(), "fraction", "the same over the carry prompts"),
         column(
@@ -56,15 +63,19 @@ def sft_loss(policy: Policy, prompts: Tensor, answers: Tensor) -> Tensor:
 def train(job: SftJob, seed: int) -> tuple[Policy, list[dict[str, Any]]]:
     """The trained policy, and a metrics row per step (see `SFT_METRICS`).
 
-    Raises a `UserError` where training diverges.
+    Raises a `UserError` where training diverges, or never fulfils the teacher's stopping rule.
     """
     device = prepare_torch(job.device)
     policy = initial_policy(job.policy, seed).to(device)
     optimizer = FlatAdam(policy, job.sft.learning_rate)
-    losses = []
+    weights, stopping = policy.head.weight, job.teacher.stopping
+    split = split_prompts(job.teacher.split)
+    validation = prepare_exam(split.validation, weights) if stopping else None
+
+    losses, validated = [], {}
     for step in range(1, job.sft.steps + 1):
         generator = stream(seed, "sft_batch", step)
-        a, b = draw_prompts(job.sft.batch_size, generator)
+        a, b = draw_prompts(job.sft.batch_size, generator, split.train)
         shown = teacher_answer(a, b, job.teacher.truth_probability, generator)
         loss = sft_loss(policy, encode_prompt(a, b), encode_answer(shown))
         optimizer.step(loss)
@@ -76,9 +87,23 @@ def train(job: SftJob, seed: int) -> tuple[Policy, list[dict[str, Any]]]:
                     f"the loss is not finite at step {step}: training has diverged. "
                     "It needs a smaller sft.learning_rate."
                 )
-    rows = [{"step": i, "loss": loss} for i, loss in enumerate(torch.stack(losses).tolist(), 1)]
-    rows[-1].update(evaluate(policy))
-    log.info("greedy accuracy %.4f", rows[-1]["accuracy"])
+        if stopping and step % stopping.every == 0:
+            validated[step] = grade(answer(policy, validation), validation)["accuracy"]
+            if validated[step] >= stopping.validation_accuracy:
+                break
+    if stopping and not (validated and max(validated.values()) >= stopping.validation_accuracy):
+        raise UserError(
+            f"the validation accuracy is still below {stopping.validation_accuracy} after "
+            f"{job.sft.steps} steps. Give SFT more steps (sft.steps), or the teacher another "
+            "stopping rule."
+        )
+    rows = [
+        {"step": step, "loss": loss, "validation_accuracy": validated.get(step)}
+        for step, loss in enumerate(torch.stack(losses).tolist(), 1)
+    ]
+    exam = prepare_exam(split.held_out, weights)
+    rows[-1].update(grade(answer(policy, exam), exam))
+    log.info("greedy accuracy %.4f after %d steps", rows[-1]["accuracy"], len(rows))
     return policy, rows
 
 

@@ -9,7 +9,12 @@ from typing import Literal
 import torch
 
 Purpose = Literal[
-    "initial_weights", "sft_batch", "grpo_prompts", "grpo_completions", "grpo_minibatches"
+    "prompt_split",
+    "initial_weights",
+    "sft_batch",
+    "grpo_prompts",
+    "grpo_completions",
+    "grpo_minibatches",
 ]
 
 

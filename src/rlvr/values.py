@@ -1,11 +1,12 @@
 """Kinds of values that settings and run keys are made of: their types and what is allowed.
 
-They check and never change a value, so that what a command line says is what a stage gets.
+But for a number of seeds, they check and never change a value: what a command line says is what a
+stage gets.
 """
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 
@@ -25,13 +26,25 @@ def unique(values: list[Any]) -> list[Any]:
     return values
 
 
+def first_seeds(seeds: Any) -> Any:
+    """The seeds themselves, or where they are a number, so many of them from 42 on."""
+    is_number = isinstance(seeds, int) and not isinstance(seeds, bool)
+    return list(range(42, 42 + seeds)) if is_number and seeds <= MOST_SEEDS else seeds
+
+
+MOST_SEEDS = 10_000
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Confidence = Annotated[float, Field(gt=0, lt=1)]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*\z")]
 Seed = Annotated[int, Field(ge=0, lt=10**9)]
-Seeds = Annotated[list[Seed], Field(min_length=1, max_length=10_000), AfterValidator(unique)]
+Seeds = Annotated[
+    list[Seed],
+    BeforeValidator(first_seeds),
+    Field(min_length=1, max_length=MOST_SEEDS),
+    AfterValidator(unique),
+]
 Beta = Annotated[float, Field(ge=0, le=1000)]
 Betas = Annotated[list[Beta], Field(min_length=1), AfterValidator(unique)]
 Device = Literal["cpu", "cuda", "auto"]
