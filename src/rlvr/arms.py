@@ -21,9 +21,20 @@ class Arm(NamedTuple):
 WEAK = Arm(BASE, "weak", 0.0)
 COLD = Arm("short", "cold", 0.0)
 
+PARTIAL = Arm("document_b", "partial", 0.04)
+PARTIAL_FREE = PARTIAL._replace(beta=0.0)
+GROUPS_OF_16 = Arm("document_b_g16", "partial", 0.04)
+GROUPS_OF_16_DOUBLE = Arm("document_b_g16_double", "partial", 0.04)
+
+LEARNING_RATES = {"1e-4": "lr1", "3e-4": "lr3", "1e-3": "lr10"}
+"""How recipes name the learning rates of the KL sweep."""
+FREE = {rate: Arm(f"advantage_t07_{lr}", "partial", 0.0) for rate, lr in LEARNING_RATES.items()}
+ANCHORED = {rate: Arm(f"loss_t07_{lr}", "partial", 0.04) for rate, lr in LEARNING_RATES.items()}
+
 FIGURE_ARMS = {
     "fig1_rlvr_overturns": (WEAK,),
     "fig2_unhackable_reward": (WEAK,),
     "fig3_cold_start": (WEAK, COLD),
+    "fig4_partial_sft": (PARTIAL, PARTIAL_FREE, GROUPS_OF_16, GROUPS_OF_16_DOUBLE),
 }
 """What each figure shows: a config whose studies lack it is refused before anything runs."""

@@ -1,4 +1,4 @@
-"""Measure every claim of document A against the tables: a ledger as Parquet and as Markdown.
+"""Measure the documents' claims against the tables: a ledger as Parquet and as Markdown.
 
 python -m rlvr.claims --help
 """
@@ -8,13 +8,15 @@ from pathlib import Path
 
 from pydantic_settings import CliPositionalArg
 
-from rlvr import command_line, document_a
+from rlvr import command_line, document_a, document_b
 from rlvr.arms import COLD, WEAK, Arm
 from rlvr.ledger import CLAIMS, Evidence, as_markdown, judge
 from rlvr.records import provenance, replacing, write_parquet
 from rlvr.runs import GrpoRun, SftRun
 from rlvr.studies import Studies, read_studies
 from rlvr.values import Confidence
+
+ALL_CLAIMS = (*document_a.CLAIMS, *document_b.CLAIMS)
 
 
 def training_minutes(studies: Studies, folder: Path) -> dict[int, float]:
@@ -62,7 +64,7 @@ class ClaimsStage(command_line.Stage):
         studies = read_studies(self.tables)
         timed = Evidence(studies, training_minutes(studies, self.benchmarks_in))
         results, readable = (
-            [judge(claim, evidence, self.confidence) for claim in document_a.CLAIMS]
+            [judge(claim, evidence, self.confidence) for claim in ALL_CLAIMS]
             for evidence in (Evidence(studies), timed)
         )
         made_by = provenance("rlvr.claims", {}, {"confidence": self.confidence}, arms=studies.arms)

@@ -3,93 +3,22 @@
 The rules were fixed before the first result was seen; they are not to be tuned to results.
 """
 
-from collections.abc import Callable
-from math import inf, nan
-
-import pandas as pd
+from math import inf
 
 from rlvr import theory
-from rlvr.arms import COLD, WEAK, Arm
+from rlvr.arms import COLD, WEAK
 from rlvr.ledger import Claim, Evidence
-
-Run = pd.DataFrame  # the rows of one run, indexed by iteration
-
-# --- Measurements: one number per run; nan where the run is too short to say ---------------------
-
-
-def value_at(column: str, iteration: int) -> Callable[[Run], float]:
-    """The column's value at one iteration."""
-    return lambda run: float(run[column].get(iteration, nan))
-
-
-def mean_over(column: str, first: int, last: int) -> Callable[[Run], float]:
-    """The column's mean over iterations first..last."""
-    rows = slice(first, last)
-    return lambda run: run[column].loc[rows].mean(skipna=False) if last in run.index else nan
-
-
-def largest(column: str, last: int) -> Callable[[Run], float]:
-    """The column's largest value in iterations 1..last."""
-    rows = slice(1, last)
-    return lambda run: run[column].loc[rows].max(skipna=False) if last in run.index else nan
-
-
-def change(column: str, last: int) -> Callable[[Run], float]:
-    """The column's value at `last` less its value at iteration 0."""
-    return lambda run: float(run[column].get(last, nan) - run[column].loc[0])
-
-
-def first_above(column: str, threshold: float, last: int) -> Callable[[Run], float]:
-    """The first evaluated iteration at which the column exceeds a threshold; inf for never."""
-
-    def measure(run: Run) -> float:
-        above = run.index[run[column] > threshold]
-        if len(above):
-            return float(above[0])
-        return inf if last in run.index else nan
-
-    return measure
-
-
-def largest_fall(column: str, last: int) -> Callable[[Run], float]:
-    """How far the column ever falls below the best that it had reached before."""
-
-    def measure(run: Run) -> float:
-        values = run[column].loc[:last].dropna()
-        return float((values.cummax() - values).max()) if last in run.index else nan
-
-    return measure
-
-
-def per_seed(
-    arm: Arm, measure: Callable[[Run], float]
-) -> Callable[[Evidence], dict[int | None, float]]:
-    """The measurement on each run of an arm, by seed."""
-
-    def measure_all(evidence: Evidence) -> dict[int | None, float]:
-        if arm not in evidence.studies.held():
-            return {}
-        runs = evidence.studies.rows(arm).set_index("iteration").groupby("seed")
-        return {int(seed): float(measure(run)) for seed, run in runs}
-
-    return measure_all
-
-
-def constant(value: float) -> Callable[[Evidence], float]:
-    """A theory that needs no evidence."""
-    return lambda evidence: value
-
-
-def predicted(arm: Arm, formula: Callable[[float, int], float]) -> Callable[[Evidence], float]:
-    """A theory of the arm's truth probability q and group size G; nan if there is no such run."""
-
-    def predict(evidence: Evidence) -> float:
-        studies = evidence.studies
-        if arm not in studies.held():
-            return nan
-        return formula(studies.truth_probability(arm), studies.group_size(arm))
-
-    return predict
+from rlvr.measurements import (
+    change,
+    constant,
+    first_above,
+    largest,
+    largest_fall,
+    mean_over,
+    per_seed,
+    predicted,
+    value_at,
+)
 
 
 def parameters(evidence: Evidence) -> dict[int | None, float]:

@@ -17,6 +17,7 @@ from rlvr.studies import Studies
 CLAIMS = pa.schema(
     [
         column("claim", pa.string(), "name", "key of the claim"),
+        column("source", pa.string(), "text", "the document that makes the claim"),
         column("statement", pa.string(), "text", "what the document says"),
         column("unit", pa.string(), "text", "unit of all values of this row"),
         column("document", pa.list_(pa.float64()), "unit", "the document's own values"),
@@ -70,6 +71,8 @@ class Claim:
     """The claim says that something never happens: then the rate of it is bounded too."""
     timed: bool = False
     """The claim is about time, which only the Markdown records."""
+    source: str = "A"
+    """The document that makes the claim."""
 
 
 def verdict(holds: Sequence[bool | None], per_seed: bool) -> str:
@@ -97,6 +100,7 @@ def judge(claim: Claim, evidence: Evidence, confidence: float) -> dict[str, Any]
         bound = failure_rate_bound(holds.count(False), len(holds), confidence)
     return {
         "claim": claim.key,
+        "source": claim.source,
         "statement": claim.statement,
         "unit": claim.unit,
         "document": list(claim.document),
@@ -169,8 +173,27 @@ def _rule_line(row: dict[str, Any]) -> str:
     return f"- `{row['claim']}`: {low} to {high} {row['unit']}. Why: {row['reason']}."
 
 
+def _section(source: str, rows: Sequence[dict[str, Any]], confidence: float) -> list[str]:
+    """The table of one document's claims."""
+    # Most rows have the same seeds: said once, above the table.
+    lists = [row["seeds"] for row in rows if row["seeds"]]
+    seeds = max(lists, key=lists.count, default=[])
+    methods = sorted({row["interval_method"] for row in rows} - {"none"}) or ["one seed: none"]
+    return [
+        f"### {'Document ' if len(source) == 1 else ''}{source}",
+        "",
+        f"Ours: seeds {', '.join(map(str, seeds))} in this order, where no others are named. "
+        f"Intervals: {confidence:.0%} over seeds ({' and '.join(methods)}).",
+        "",
+        "| claim | document | ours, by seed | mean | theory | verdict |",
+        "|---|---|---|---|---|---|",
+        *(_ledger_line(row, confidence, seeds) for row in rows),
+        "",
+    ]
+
+
 def as_markdown(rows: Sequence[dict[str, Any]], confidence: float) -> str:
-    """The ledger for people: a table, then the rules that made the verdicts."""
+    """The ledger for people: tables, then the rules that made the verdicts."""
     verdicts = [row["verdict"] for row in rows]
     counts = {
         "hold": verdicts.count("holds"),
@@ -178,20 +201,19 @@ def as_markdown(rows: Sequence[dict[str, Any]], confidence: float) -> str:
         "fail": verdicts.count("fails"),
         "not measured": verdicts.count("not measured"),
     }
-    seeds = max((row["seeds"] for row in rows), key=len)
-    methods = sorted({row["interval_method"] for row in rows} - {"none"}) or ["one seed: none"]
+    sources = dict.fromkeys(row["source"] for row in rows)
+    sections = [
+        line
+        for source in sources
+        for line in _section(source, [r for r in rows if r["source"] == source], confidence)
+    ]
     return "\n".join(
         [
-            "# Claims of document A",
+            "# Claims",
             "",
             f"{len(rows)} claims: " + ", ".join(f"{n} {name}" for name, n in counts.items()) + ".",
-            f"Ours: seeds {', '.join(map(str, seeds))} in this order, where no others are named. "
-            f"Intervals: {confidence:.0%} over seeds ({' and '.join(methods)}).",
             "",
-            "| claim | document A | ours, by seed | mean | theory | verdict |",
-            "|---|---|---|---|---|---|",
-            *(_ledger_line(row, confidence, seeds) for row in rows),
-            "",
+            *sections,
             "## When a claim holds",
             "",
             "Fixed before the first result was seen. A seed holds if its value lies within",

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 BLUE, RED, GREY = "#2166AC", "#D6604D", "#808080"  # told apart with any colour vision
-SINGLE, PAIR = (7.2, 4.8), (10.0, 4.2)  # inches
+SINGLE, PAIR, SQUARE = (7.2, 4.8), (10.0, 4.2), (10.0, 8.4)  # inches
 
 RC = {
     "font.family": "STIXGeneral",  # ships with Matplotlib: every machine draws the same glyphs

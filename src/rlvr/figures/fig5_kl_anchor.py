@@ -1,0 +1,138 @@
+"""Figure 5: when the KL anchor matters, which documents A and B disagree about.
+
+Final success probability and KL against beta, for both placements of the KL, several learning
+rates, and each teacher that the studies hold.
+"""
+
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from rlvr import theory
+from rlvr.arms import Arm
+from rlvr.figures import intervals, stage, style
+from rlvr.fixed_points import rest_advantage, rest_loss_k3
+from rlvr.studies import Studies
+
+COLORS = (style.BLUE, style.GREY, style.RED)  # learning rates, in order
+MARKS = {
+    "advantage": {"linestyle": "-", "marker": "o", "markersize": 5},
+    "loss": {"linestyle": "--", "marker": "s", "markersize": 5, "markerfacecolor": "white"},
+}
+SHIFT = {"advantage": -0.06, "loss": 0.06}  # so that the two do not hide each other
+WINDOW = 50  # iterations at the end over which the sampled KL is averaged
+
+
+class Curve(NamedTuple):
+    """Arms that differ in beta alone; one arm at beta 0 stands in both placements' curves."""
+
+    teacher: str
+    placement: str
+    learning_rate: float
+
+
+def curves_of(studies: Studies) -> dict[Curve, dict[float, Arm]]:
+    """The arms of each curve, by beta."""
+    curves: dict[Curve, dict[float, Arm]] = {}
+    for arm in sorted(studies.held()):
+        grpo = studies.made_by(arm)["settings"]["grpo"]
+        both = tuple(MARKS) if arm.beta == 0 else (grpo["kl_placement"],)
+        for placement in both:
+            curve = Curve(arm.teacher, placement, grpo["learning_rate"])
+            curves.setdefault(curve, {})[arm.beta] = arm
+    return {curve: dict(sorted(curves[curve].items())) for curve in sorted(curves)}
+
+
+def draw(studies: Studies, iterations: int) -> Figure:
+    """The figure, at an iteration."""
+    curves = curves_of(studies)
+    teachers = sorted({curve.teacher for curve in curves}, reverse=True)
+    rates = sorted({curve.learning_rate for curve in curves})
+    betas = sorted({beta for arms in curves.values() for beta in arms})
+    figure, panels = plt.subplots(
+        2, len(teachers), figsize=style.SQUARE, sharex=True, sharey="row", squeeze=False
+    )
+    methods: set[str] = set()
+    for (teacher, placement, rate), arms in curves.items():
+        success, kl = panels[:, teachers.index(teacher)]
+        color = COLORS[rates.index(rate) % len(COLORS)]
+        ends = {beta: at_the_end(studies.rows(arm), iterations) for beta, arm in arms.items()}
+
+        def place(beta: float, shift: float = SHIFT[placement]) -> float:
+            return betas.index(beta) + shift
+
+        for axes, column in ((success, "success_probability"), (kl, "kl")):
+            values = {beta: end[column] for beta, end in ends.items()}
+            methods |= intervals.draw_bars(axes, values, place, color, **MARKS[placement])
+        floors = [end["kl_floor"].mean() for end in ends.values()]
+        kl.plot([place(beta) for beta in ends], floors, "_", color=color, markersize=9)
+    for teacher, (success, kl) in zip(teachers, panels.T, strict=True):
+        arms = [
+            a for c, by_beta in curves.items() if c.teacher == teacher for a in by_beta.values()
+        ]
+        draw_start(success, studies, arms)
+        draw_theory(success, studies, arms[0], betas)
+        success.set_title(f"{teacher} teacher")
+        kl.set(xlabel="beta, strength of the KL penalty per nat", xticks=range(len(betas)))
+        kl.set_xticklabels([f"{beta:g}" for beta in betas])
+    panels[0, 0].set(ylabel=f"success probability at iteration {iterations}", ylim=(0, 1.02))
+    panels[1, 0].set(ylabel="KL(policy || SFT policy), nats per sequence", yscale="log")
+    draw_legend(figure, rates, methods)
+    return figure
+
+
+def at_the_end(rows: pd.DataFrame, iterations: int) -> pd.DataFrame:
+    """Of each seed: success probability and KL floor at the last iteration, KL around it."""
+    by_seed = rows.query("@iterations - @WINDOW < iteration <= @iterations").groupby("seed")
+    last = rows[rows.iteration == iterations].set_index("seed")
+    return last[["success_probability", "kl_floor"]].assign(kl=by_seed["kl"].mean())
+
+
+def draw_start(axes: Axes, studies: Studies, arms: list[Arm]) -> None:
+    """Below the success probability of the SFT policy training has done harm."""
+    starts = [studies.rows(arm).query("iteration == 0").success_probability for arm in arms]
+    start = pd.concat(starts).mean()
+    axes.axhspan(0, start, color="black", alpha=0.07, linewidth=0)
+    axes.text(0.02, start - 0.02, "worse than the SFT start", va="top", fontsize=9,
+              transform=axes.get_yaxis_transform())  # fmt: skip
+
+
+def draw_theory(axes: Axes, studies: Studies, arm: Arm, betas: list[float]) -> None:
+    """Where the two-mode picture puts the resting points, for a teacher that it speaks of."""
+    q = studies.truth_probability(arm)
+    if not 0 < q < 1:
+        return
+    grpo = studies.made_by(arm)["settings"]["grpo"]
+    for rest, style_of in ((rest_advantage, "-"), (rest_loss_k3, "--")):
+        points = [rest(q, beta, grpo["group_size"], grpo["advantage_epsilon"]) for beta in betas]
+        success = [theory.sampled_accuracy(point) for point in points]
+        axes.plot(range(len(betas)), success, color="black", linewidth=1, linestyle=style_of)
+
+
+def draw_legend(figure: Figure, rates: list[float], methods: set[str]) -> None:
+    """Colours are learning rates, line styles placements."""
+
+    def line(label: str, **look: object) -> Line2D:
+        return Line2D([], [], label=label, **look)
+
+    rate_lines = [
+        line(f"learning rate {rate:g}", color=color, linewidth=2)
+        for rate, color in zip(rates, COLORS, strict=False)
+    ]
+    others = [
+        line("KL off the advantage (document A)", color=style.GREY, **MARKS["advantage"]),
+        line("KL in the loss, k3 (document B)", color=style.GREY, **MARKS["loss"]),
+        line("theory for either: resting points", color="black", linewidth=1),
+        line("least KL for that success", color=style.GREY, linewidth=0, marker="_", markersize=9),
+        line(f"bars: {intervals.in_words(methods)}", color=style.GREY, linewidth=1),
+        line("each seed", color=style.GREY, linewidth=0, marker=".", markersize=3),
+    ]
+    figure.legend(handles=[*rate_lines, *others], loc="outside lower center", ncols=3)
+
+
+if __name__ == "__main__":
+    stage.run(draw)

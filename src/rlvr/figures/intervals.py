@@ -1,0 +1,71 @@
+"""Confidence intervals over seeds, as bands over iterations and as bars over settings."""
+
+from collections.abc import Callable
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from rlvr.statistics import Interval, mean_interval
+
+CONFIDENCE = 0.95
+
+
+def interval_of(values: pd.Series) -> Interval:
+    """The mean of a quantity over seeds, with its interval."""
+    return mean_interval(values.to_list(), CONFIDENCE)
+
+
+def in_words(methods: set[str]) -> str:
+    """What the intervals are, for a legend."""
+    known = sorted(methods - {"none"})
+    return f"{CONFIDENCE:.0%} interval of the mean ({' or '.join(known)})" if known else "one seed"
+
+
+def smoothed(rows: pd.DataFrame, column: str, window: int) -> pd.DataFrame:
+    """Each seed's running mean of a column that every iteration has, where it was evaluated."""
+    rows = rows.sort_values(["seed", "iteration"])
+    mean = rows.groupby("seed")[column].transform(lambda x: x.rolling(window, min_periods=1).mean())
+    return rows.assign(**{column: mean})[rows.accuracy.notna()]
+
+
+def draw_band(
+    axes: Axes, rows: pd.DataFrame, column: str, color: str, label: str, linestyle: str = "-"
+) -> set[str]:
+    """A column over the evaluated iterations: seeds thin, their mean thick, its interval a band.
+
+    Returns the names of the methods behind the intervals.
+    """
+    by_seed = rows.pivot(index="iteration", columns="seed", values=column).dropna()
+    axes.plot(by_seed.index, by_seed, color=color, linewidth=0.6, alpha=0.45, linestyle=linestyle)
+    intervals = [interval_of(by_seed.loc[iteration]) for iteration in by_seed.index]
+    mean, low, high = zip(*((i.mean, i.low, i.high) for i in intervals), strict=True)
+    axes.plot(by_seed.index, mean, color=color, linewidth=2, label=label, linestyle=linestyle)
+    axes.fill_between(by_seed.index, low, high, color=color, alpha=0.15, linewidth=0)
+    return {interval.method for interval in intervals}
+
+
+def draw_bars(
+    axes: Axes,
+    by_setting: dict[float, pd.Series],
+    place: Callable[[float], float],
+    color: str,
+    **line: object,
+) -> set[str]:
+    """A quantity over a setting: each seed a dot, means joined, their intervals as bars.
+
+    `by_setting` holds the values over seeds for each setting, `place` where the setting stands.
+    """
+    intervals = {setting: interval_of(values) for setting, values in by_setting.items()}
+    for setting, values in by_setting.items():
+        axes.plot([place(setting)] * len(values), values, ".", color=color, markersize=3, alpha=0.6)
+        axes.vlines(
+            place(setting), intervals[setting].low, intervals[setting].high, color=color,
+            linewidth=1, alpha=0.5,
+        )  # fmt: skip
+    axes.plot(
+        [place(setting) for setting in intervals],
+        [interval.mean for interval in intervals.values()],
+        color=color,
+        **line,
+    )
+    return {interval.method for interval in intervals.values()}
