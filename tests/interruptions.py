@@ -14,9 +14,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
-from tiny_workflow import Workflow
+import yaml
+from tiny_workflow import Workflow, copy_of_project
 
-OVERLAY = {"seeds": [1], "claims": {"studies": ["weak_start", "cold_start"]}}
+STUDIES = ["weak_start", "cold_start"]
+
+
+def small_project(folder: Path) -> Path:
+    """A copy of the project with the runs of document A alone, one seed."""
+    project = copy_of_project(folder)
+    config = yaml.safe_load((project / "config.yaml").read_text())
+    config["seeds"] = [1]
+    config["claims"]["studies"] = STUDIES
+    config["figures"] = {
+        name: figure
+        for name, figure in config["figures"].items()
+        if set(figure["studies"]) <= set(STUDIES)
+    }
+    (project / "config.yaml").write_text(yaml.safe_dump(config))
+    return project
 
 
 def kill_a_job(snakemake: psutil.Process) -> None:
@@ -48,21 +64,21 @@ INTERRUPTIONS: dict[str, tuple[Callable[[psutil.Process], None], bool]] = {
 """How a run may end, and whether Snakemake is to be unlocked before the next."""
 
 
-def complete_run(folder: Path) -> tuple[dict[str, bytes], float]:
+def complete_run(project: Path, folder: Path) -> tuple[dict[str, bytes], float]:
     """The bytes that an undisturbed run gives, and the seconds that it takes."""
     started = time.monotonic()
-    workflow = Workflow(folder)
-    done = workflow.snakemake(overlay=OVERLAY)
+    workflow = Workflow(folder, project, configs=[])
+    done = workflow.snakemake()
     assert done.returncode == 0, done.stdout + done.stderr
     return workflow.products(), time.monotonic() - started
 
 
-def interrupted_run(folder: Path, kind: str, seconds: float) -> Workflow:
+def interrupted_run(project: Path, folder: Path, kind: str, seconds: float) -> Workflow:
     """A run that is interrupted after some seconds and recovered from."""
     interrupt, unlock = INTERRUPTIONS[kind]
-    workflow = Workflow(folder)
+    workflow = Workflow(folder, project, configs=[])
     with subprocess.Popen(
-        workflow.command(overlay=OVERLAY),
+        workflow.command(),
         env=workflow.environment,
         start_new_session=True,
         stdout=subprocess.DEVNULL,
@@ -73,8 +89,8 @@ def interrupted_run(folder: Path, kind: str, seconds: float) -> Workflow:
         except subprocess.TimeoutExpired:
             interrupt(psutil.Process(snakemake.pid))
     if unlock:  # what a killed Snakemake leaves running goes on meanwhile, and may finish
-        assert workflow.snakemake("--unlock", overlay=OVERLAY).returncode == 0
-    done = workflow.snakemake(overlay=OVERLAY)
+        assert workflow.snakemake("--unlock").returncode == 0
+    done = workflow.snakemake()
     assert done.returncode == 0, done.stdout + done.stderr
     return workflow
 
@@ -92,13 +108,14 @@ def main() -> None:
     moments = int(sys.argv[1])
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        expected, duration = complete_run(Path(folder) / "expected")
+        project = small_project(Path(folder) / "project")
+        expected, duration = complete_run(project, Path(folder) / "expected")
         print(f"{len(expected)} files, {duration:.1f} s undisturbed")
         kinds = list(INTERRUPTIONS)
         for number in range(moments):
             kind, seconds = kinds[number % len(kinds)], random.uniform(0, duration)
             try:
-                workflow = interrupted_run(Path(folder) / str(number), kind, seconds)
+                workflow = interrupted_run(project, Path(folder) / str(number), kind, seconds)
                 problem = ", ".join(differences(workflow, expected))
             except AssertionError as error:
                 problem = str(error)

@@ -16,17 +16,27 @@ from typing import NamedTuple
 import yaml
 
 STAGES = {"sft": "SFT", "grpo": "GRPO", "table": "tables", "figure": "figures", "claims": "claims"}
-FIGURES = ["fig1_rlvr_overturns", "fig2_unhackable_reward", "fig3_cold_start"]
+FIGURES = [
+    "fig1_rlvr_overturns",
+    "fig2_unhackable_reward",
+    "fig3_cold_start",
+    "fig4_partial_sft",
+    "fig5_kl_anchor",
+]
 
 # The jobs of tests/tiny.yaml, by rule and wildcards.
 JOBS = [
-    *(f"sft {teacher}/{seed}" for teacher in ("weak", "cold") for seed in (1, 2)),
-    "sft half/1",
-    *(f"grpo {arm}/0/{seed}" for arm in ("base/weak", "short/cold") for seed in (1, 2)),
-    "grpo short/cold/0.04/1",
-    *(f"grpo short/half/{beta}/1" for beta in ("0", "0.04")),
-    *(f"grpo large/{t}/{b}/1" for t in ("cold", "half") for b in ("0", "0.04")),
-    *(f"table {study}" for study in ("weak_start", "cold_start", "extra")),
+    *("sft weak/1", "sft weak/2", "sft cold/1", "sft cold/2", "sft partial/1"),
+    *("grpo base/weak/0/1", "grpo base/weak/0/2", "grpo short/cold/0/1", "grpo short/cold/0/2"),
+    *("grpo document_b/partial/0/1", "grpo document_b/partial/0.04/1"),
+    *(f"grpo document_b_{size}/partial/0.04/1" for size in ("g16", "g16_double")),
+    *("grpo advantage_t10_lr1/weak/0/1", "grpo advantage_t10_lr1/weak/0.04/1"),
+    *("grpo advantage_t07_lr1/partial/0/1", "grpo advantage_t07_lr1/partial/0.04/1"),
+    *("grpo loss_t10_lr1/weak/0.04/1", "grpo loss_t10_lr1/cold/0.04/1"),
+    *("grpo loss_t07_lr1/partial/0.04/1", "grpo loss_t07_lr3/partial/0.04/1"),
+    *(f"table {study}_start" for study in ("weak", "cold", "partial")),
+    "table group_size",
+    *(f"table kl_{t}_{place}" for t in ("weak", "partial") for place in ("advantage", "loss")),
     *(f"figure {figure}" for figure in FIGURES),
     "claims",
 ]
@@ -35,7 +45,7 @@ JOBS = [
 def jobs(*patterns: str) -> frozenset[str]:
     """The jobs that match, and those named in full that the tiny config does not have."""
     found = {p: {job for job in JOBS if fnmatch(job, p)} or {p} for p in patterns}
-    assert all("*" not in job for matches in found.values() for job in matches), patterns
+    assert all(not set("*[") & set(job) for matches in found.values() for job in matches), patterns
     return frozenset(itertools.chain(*found.values()))
 
 
@@ -43,9 +53,11 @@ READERS = ("figure *", "claims")
 FROM_TABLES = ("table *", *READERS)
 FROM_GRPO = ("grpo *", *FROM_TABLES)
 ALL = ("sft *", *FROM_GRPO)
-WEAK = ("table weak_start", *READERS)  # what follows from a run of the weak start
-COLD = ("table cold_start", "figure fig3_cold_start", "claims")
-EXTRA = ("table extra", "claims")
+# What follows from the runs of a study.
+WEAK = ("table weak_start", "figure fig[123]*", "claims")
+COLD = ("table cold_start", "figure fig3*", "claims")
+PARTIAL = ("table partial_start", "table group_size", "figure fig4*", "claims")
+KL_WEAK_LOSS = ("table kl_weak_loss", "figure fig5*", "claims")
 
 
 class Project(NamedTuple):
@@ -110,53 +122,51 @@ def several(*changes: Callable[[Project], None]) -> Callable[[Project], None]:
     return lambda project: [change(project) for change in changes]
 
 
-NEW_STUDY = {"recipes": ["base"], "teachers": ["weak"], "betas": [0], "seeds": [1]}
-
 SETTINGS = [
     ("a setting of `policy` or `sft`", "policy.width", setting("policy.width", 32), jobs(*ALL)),
     ("a setting of `policy` or `sft`", "sft.steps", setting("sft.steps", 31), jobs(*ALL)),
     ("`device`", "device", setting("device", "auto"), jobs(*ALL)),
     (
-        "a setting of one teacher, whose runs no figure shows",
-        "teachers.half",
-        setting("teachers.half.truth_probability", 0.6),
-        jobs("sft half/1", "grpo */half/*", *EXTRA),
-    ),
-    (
         "a setting of one teacher",
         "teachers.cold",
         setting("teachers.cold.truth_probability", 0.1),
-        jobs("sft cold/*", "grpo */cold/*", *COLD, *EXTRA),
+        jobs("sft cold/*", "grpo */cold/*", *COLD, *KL_WEAK_LOSS),
     ),
     (
-        "a setting of `grpo` or `evaluation`",
+        "a setting of one teacher",
+        "teachers.partial",
+        setting("teachers.partial.split.held_out", 1000),
+        jobs("sft partial/*", "grpo */partial/*", *PARTIAL, "table kl_partial_*", "figure fig5*"),
+    ),
+    (
+        "a setting of `grpo`",
         "grpo.learning_rate",
         setting("grpo.learning_rate", 0.01),
-        jobs(*FROM_GRPO),
-    ),
-    (
-        "a setting of `grpo` or `evaluation`",
-        "evaluation.every",
-        setting("evaluation.every", 3),
         jobs(*FROM_GRPO),
     ),
     (
         "a setting of `grpo` that some recipes override",
         "grpo.iterations",
         setting("grpo.iterations", 7),
-        jobs("grpo base/*", "grpo large/*", *WEAK, *EXTRA),
+        jobs("grpo base/*", *WEAK),
+    ),
+    (
+        "a setting of `grpo` that some recipes override",
+        "grpo.evaluate_every",
+        setting("grpo.evaluate_every", 3),
+        jobs("grpo base/*", "grpo short/*", "grpo document_b*", *WEAK, *COLD, *PARTIAL),
     ),
     (
         "a setting of one recipe",
         "recipes.short",
         setting("recipes.short.iterations", 5),
-        jobs("grpo short/*", *COLD, *EXTRA),
+        jobs("grpo short/*", *COLD),
     ),
     (
-        "a setting of one recipe, whose runs no figure shows",
-        "recipes.large",
-        setting("recipes.large.group_size", 16),
-        jobs("grpo large/*", *EXTRA),
+        "a setting of one recipe",
+        "recipes.loss_t10_lr1",
+        setting("recipes.loss_t10_lr1.kl_estimator", "k2"),
+        jobs("grpo loss_t10_lr1/*", *KL_WEAK_LOSS),
     ),
     *(
         (
@@ -185,7 +195,9 @@ SETTINGS = [
 # --- Runs that come and go ------------------------------------------------------------------------
 
 TEACHER = {"truth_probability": 0.7}
-RECIPE = {"clip_epsilon": 0.1}
+RECIPE = {"iterations": 4}
+STUDY = {"recipes": ["base"], "teachers": ["weak"], "betas": [0], "seeds": [1]}
+LOSS = "studies.kl_weak_loss"
 
 RUNS = [
     (
@@ -198,38 +210,31 @@ RUNS = [
         "a teacher added to a study",
         "teachers",
         several(
-            setting("teachers.bold", TEACHER),
-            setting("studies.extra.teachers", ["cold", "half", "bold"]),
+            setting("teachers.bold", TEACHER), setting(f"{LOSS}.teachers", ["weak", "cold", "bold"])
         ),
-        jobs(
-            "sft bold/1",
-            *(f"grpo {r}/bold/{b}/1" for r in ("short", "large") for b in ("0", "0.04")),
-            *EXTRA,
-        ),
+        jobs("sft bold/1", "grpo loss_t10_lr1/bold/0.04/1", *KL_WEAK_LOSS),
     ),
     (
         "a recipe or a beta added to a study",
         "recipes",
         several(
             setting("recipes.narrow", RECIPE),
-            setting("studies.extra.recipes", ["short", "large", "narrow"]),
+            setting(f"{LOSS}.recipes", ["loss_t10_lr1", "narrow"]),
         ),
-        jobs(*(f"grpo narrow/{t}/{b}/1" for t in ("cold", "half") for b in ("0", "0.04")), *EXTRA),
+        jobs("grpo narrow/weak/0.04/1", "grpo narrow/cold/0.04/1", *KL_WEAK_LOSS),
     ),
     (
         "a recipe or a beta added to a study",
         "betas",
-        setting("studies.extra.betas", [0, 0.04, 0.1]),
-        jobs(
-            *(f"grpo {r}/{t}/0.1/1" for r in ("short", "large") for t in ("cold", "half")), *EXTRA
-        ),
+        setting(f"{LOSS}.betas", [0.04, 0.1]),
+        jobs("grpo loss_t10_lr1/weak/0.1/1", "grpo loss_t10_lr1/cold/0.1/1", *KL_WEAK_LOSS),
     ),
     (
         "a study added to those that the claims read, of runs that are there",
         "studies",
         several(
-            setting("studies.new", NEW_STUDY),
-            setting("claims.studies", ["weak_start", "cold_start", "extra", "new"]),
+            setting("studies.new", STUDY),
+            setting("claims.studies", ["weak_start", "cold_start", "new"]),
         ),
         jobs("table new", "claims"),
     ),
@@ -248,35 +253,43 @@ RUNS = [
     (
         "a teacher, a recipe, a study added that nothing asks for",
         "studies-unused",
-        setting("studies.new", NEW_STUDY),
+        setting("studies.new", STUDY),
         jobs(),
     ),
     ("a seed removed", "seeds-removed", setting("seeds", [1]), jobs(*WEAK, *COLD)),
     (
         "a teacher, a recipe or a beta removed from a study",
         "teachers-removed",
-        several(setting("studies.extra.teachers", ["cold"]), setting("teachers.half", None)),
-        jobs(*EXTRA),
+        setting(f"{LOSS}.teachers", ["weak"]),
+        jobs(*KL_WEAK_LOSS),
     ),
     (
         "a teacher, a recipe or a beta removed from a study",
         "recipes-removed",
-        several(setting("studies.extra.recipes", ["short"]), setting("recipes.large", None)),
-        jobs(*EXTRA),
+        several(
+            setting("studies.kl_partial_loss.recipes", ["loss_t07_lr1"]),
+            setting("recipes.loss_t07_lr3", None),
+        ),
+        jobs("table kl_partial_loss", "figure fig5*", "claims"),
     ),
     (
         "a teacher, a recipe or a beta removed from a study",
         "betas-removed",
-        setting("studies.extra.betas", [0]),
-        jobs(*EXTRA),
+        setting("studies.kl_weak_advantage.betas", [0]),
+        jobs("table kl_weak_advantage", "figure fig5*", "claims"),
     ),
     (
         "a study removed",
         "studies-removed",
         several(
-            setting("claims.studies", ["weak_start", "cold_start"]), setting("studies.extra", None)
+            setting("figures.fig5_kl_anchor.studies", ["kl_weak_advantage"]),
+            setting("claims.studies", ["weak_start", "cold_start"]),
+            *(
+                setting(f"studies.{study}", None)
+                for study in ("kl_weak_loss", "kl_partial_loss", "kl_partial_advantage")
+            ),
         ),
-        jobs("claims"),
+        jobs("figure fig5*", "claims"),
     ),
 ]
 
@@ -287,7 +300,7 @@ MODULES = [
     (
         "code of {}",
         "__init__ adam addition command_line errors evaluation linear policy prefix_tree records "
-        "runs sft source_digest streams values",
+        "runs sft source_digest splits streams values",
         jobs(*ALL),
     ),
     ("code of {}", "grpo rollout schemas", jobs(*FROM_GRPO)),
@@ -295,14 +308,17 @@ MODULES = [
     ("code of {}", "arms studies theory", jobs(*READERS)),
     ("code of {}", "figures/__init__ figures/stage figures/style", jobs("figure *")),
     *(("code of one figure", f"figures/{name}", jobs(f"figure {name}")) for name in FIGURES),
-    ("code of {}", "claims document_a ledger statistics", jobs("claims")),
+    ("code of {}", "fixed_points", jobs("figure fig5*")),
+    ("code of {}", "figures/intervals", jobs("figure fig4*", "figure fig5*")),
+    ("code of {}", "statistics", jobs("figure fig4*", "figure fig5*", "claims")),
+    ("code of {}", "claims document_a document_b ledger measurements", jobs("claims")),
     ("code of {}, which only hands settings on", "settings", jobs()),
 ]
 PACKAGES = [
     ("another release of {} installed", "numpy pyarrow safetensors torch", jobs(*ALL)),
     ("another release of {} installed", "pandas", jobs(*READERS)),
     ("another release of {} installed", "matplotlib", jobs("figure *")),
-    ("another release of {} installed", "scipy", jobs("claims")),
+    ("another release of {} installed", "scipy", jobs("figure fig4*", "figure fig5*", "claims")),
     ("another release of {} installed", "pydantic snakemake", jobs()),
 ]
 
@@ -414,8 +430,8 @@ FILES = [
     (
         "an SFT policy deleted",
         "policy-deleted",
-        lambda p: p.result("sft/teacher=weak/seed=1/policy.safetensors").unlink(),
-        jobs("sft weak/1", "grpo base/weak/0/1", *WEAK),
+        lambda p: p.result("sft/teacher=weak/seed=2/policy.safetensors").unlink(),
+        jobs("sft weak/2", "grpo base/weak/0/2", *WEAK),
     ),
     (
         "a GRPO run's metrics or policy deleted",

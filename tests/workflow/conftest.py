@@ -4,15 +4,21 @@ import shutil
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from tiny_workflow import Workflow, copy_of_project
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory) -> Workflow:
-    """A finished run. Not to be changed."""
-    workflow = Workflow(tmp_path_factory.mktemp("finished"))
-    done = workflow.snakemake()
-    assert done.returncode == 0, done.stdout + done.stderr
+def finished(tmp_path_factory, worker_id) -> Workflow:
+    """A finished run. Not to be changed. Test processes that run side by side share it."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base if worker_id == "master" else base.parent
+    workflow = Workflow(shared / "finished")
+    with FileLock(shared / "finished.lock"):
+        if not (workflow.folder / "done").exists():
+            done = workflow.snakemake()
+            assert done.returncode == 0, done.stdout + done.stderr
+            (workflow.folder / "done").touch()
     return workflow
 
 

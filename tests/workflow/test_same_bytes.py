@@ -4,7 +4,13 @@ import random
 import shlex
 
 import pytest
-from interruptions import INTERRUPTIONS, OVERLAY, complete_run, differences, interrupted_run
+from interruptions import (
+    INTERRUPTIONS,
+    complete_run,
+    differences,
+    interrupted_run,
+    small_project,
+)
 from tiny_workflow import Workflow
 
 FIGURE = "rlvr.figures.fig1_rlvr_overturns"
@@ -28,23 +34,28 @@ def test_a_stage_run_by_hand_from_the_printed_command(scratch):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    return complete_run(tmp_path_factory.mktemp("undisturbed"))
+def project(tmp_path_factory):
+    return small_project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(project, tmp_path_factory):
+    return complete_run(project, tmp_path_factory.mktemp("undisturbed"))
 
 
 @pytest.mark.parametrize("cores", ["1", "4"])
-def test_on_any_number_of_cores(undisturbed, tmp_path, cores):
+def test_on_any_number_of_cores(project, undisturbed, tmp_path, cores):
     """Elsewhere they have two."""
-    workflow = Workflow(tmp_path)
-    done = workflow.snakemake("--cores", cores, overlay=OVERLAY)
+    workflow = Workflow(tmp_path, project, configs=[])
+    done = workflow.snakemake("--cores", cores)
     assert done.returncode == 0, done.stdout + done.stderr
     assert differences(workflow, undisturbed[0]) == []
 
 
 @pytest.mark.parametrize("kind", INTERRUPTIONS)
-def test_after_an_interruption(undisturbed, tmp_path, kind):
+def test_after_an_interruption(project, undisturbed, tmp_path, kind):
     """One random moment of each kind; `python tests/interruptions.py 50` tries more."""
     expected, duration = undisturbed
     seconds = random.uniform(0.2, 0.9) * duration
-    workflow = interrupted_run(tmp_path, kind, seconds)
+    workflow = interrupted_run(project, tmp_path, kind, seconds)
     assert differences(workflow, expected) == [], f"after {seconds:.2f} s"
