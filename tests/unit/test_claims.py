@@ -1,12 +1,13 @@
 """The ledger: measurements and verdicts on tables made by hand."""
 
 from math import inf, isnan, nan
+from operator import sub
 
 import pandas as pd
 import pytest
 
-from rlvr import document_a
-from rlvr.arms import COLD, WEAK, Arm
+from rlvr import document_a, document_b, measurements
+from rlvr.arms import ANCHORED, COLD, FREE, WEAK, Arm
 from rlvr.claims import training_minutes
 from rlvr.errors import UserError
 from rlvr.ledger import CLAIMS, Claim, Evidence, as_markdown, judge, verdict
@@ -26,24 +27,24 @@ RUN = run(
 
 
 def test_measurements_by_hand():
-    assert document_a.value_at("kl", 3)(RUN) == 2.0
-    assert document_a.mean_over("kl", 2, 4)(RUN) == pytest.approx(3.5 / 3)
-    assert document_a.largest("kl", 4)(RUN) == 2.0
-    assert document_a.change("accuracy", 4)(RUN) == pytest.approx(0.6)
-    assert document_a.first_above("accuracy", 0.9, 4)(RUN) == 2
-    assert document_a.first_above("accuracy", 0.99, 4)(RUN) == inf
-    assert document_a.largest_fall("accuracy", 4)(RUN) == pytest.approx(0.05)
+    assert measurements.value_at("kl", 3)(RUN) == 2.0
+    assert measurements.mean_over("kl", 2, 4)(RUN) == pytest.approx(3.5 / 3)
+    assert measurements.largest("kl", 4)(RUN) == 2.0
+    assert measurements.change("accuracy", 4)(RUN) == pytest.approx(0.6)
+    assert measurements.first_above("accuracy", 0.9, 4)(RUN) == 2
+    assert measurements.first_above("accuracy", 0.99, 4)(RUN) == inf
+    assert measurements.largest_fall("accuracy", 4)(RUN) == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize(
     "measure",
     [
-        document_a.value_at("kl", 9),
-        document_a.mean_over("kl", 2, 9),
-        document_a.largest("kl", 9),
-        document_a.change("accuracy", 9),
-        document_a.first_above("accuracy", 0.99, 9),
-        document_a.largest_fall("accuracy", 9),
+        measurements.value_at("kl", 9),
+        measurements.mean_over("kl", 2, 9),
+        measurements.largest("kl", 9),
+        measurements.change("accuracy", 9),
+        measurements.first_above("accuracy", 0.99, 9),
+        measurements.largest_fall("accuracy", 9),
     ],
 )
 def test_a_run_that_is_too_short_measures_nothing(measure):
@@ -156,8 +157,8 @@ def test_an_arm_without_runs_is_not_measured(studies):
 
 def test_a_run_that_diverged_is_not_measured():
     diverged = run(iteration=[0, 1, 2, 3], kl=[nan, 0.5, nan, 0.7])
-    assert isnan(document_a.largest("kl", 3)(diverged))
-    assert isnan(document_a.mean_over("kl", 1, 3)(diverged))
+    assert isnan(measurements.largest("kl", 3)(diverged))
+    assert isnan(measurements.mean_over("kl", 1, 3)(diverged))
 
 
 def test_training_minutes_by_seed(studies, tmp_path):
@@ -192,6 +193,56 @@ def test_markdown_has_a_line_and_a_rule_per_claim(studies):
     assert all(line.count("|") == 7 for line in table)
     assert sum(line.startswith("- `") for line in text.splitlines()) == len(document_a.CLAIMS)
     assert "69,325" in text
+
+
+def b_run(arm, seed, reward, accuracy, **more):
+    """A run of 300 iterations whose reward and accuracy are these functions of the iteration."""
+    iteration = range(301)
+    frame = pd.DataFrame({"iteration": iteration, **more})
+    frame["reward_mean"] = [nan, *(reward(i) for i in iteration[1:])]
+    frame["accuracy"] = [accuracy(i) if i % 20 == 0 else nan for i in iteration]
+    frame["success_probability"] = frame.accuracy
+    frame[["recipe", "teacher", "beta", "seed"]] = [*arm, seed]
+    return frame
+
+
+def test_correlation_noise_and_pairs_by_hand():
+    frame = b_run(WEAK, 1, lambda i: i / 300, lambda i: 0.5 + i / 900).set_index("iteration")
+    together = measurements.correlation("reward_mean", "accuracy", 20, 300)
+    assert together(frame) == pytest.approx(1)
+    assert together(frame.assign(accuracy=-frame.accuracy)) == pytest.approx(-1)
+    assert isnan(measurements.correlation("reward_mean", "accuracy", 20, 400)(frame))
+    steps = run(iteration=[0, 1, 2, 3], reward_mean=[nan, 0.0, 1.0, 0.0])
+    assert measurements.noise("reward_mean", 3)(steps) == pytest.approx(2**0.5)  # of +1 and -1
+    pair = measurements.paired(
+        lambda e: {1: 3.0, 2: 5.0}, lambda e: {2: 4.0, 3: 1.0}, lambda x, y: x - y
+    )
+    assert pair(None) == {2: 1.0}
+
+
+def test_the_disagreement_is_judged_by_learning_rate():
+    """Where only the highest learning rate collapses without an anchor, both documents are right."""
+    frames = [
+        b_run(arm, seed, lambda i: 0.5, lambda i, fall=fall: 0.5 - fall * i / 300)
+        for rate in ("1e-4", "3e-4", "1e-3")
+        for arm, fall in ((FREE[rate], 0.45 * (rate == "1e-3")), (ANCHORED[rate], 0.0))
+        for seed in (1, 2)
+    ]
+    studies = Studies(pd.concat(frames, ignore_index=True), [])
+    rows = {
+        claim.key: judge(claim, Evidence(studies), 0.95)
+        for claim in document_b.CLAIMS
+        if "_lr" in claim.key
+    }
+    verdicts = {key: row["verdict"] for key, row in rows.items()}
+    assert verdicts == {
+        "free_destabilises_lr1e-4": "fails",
+        "free_destabilises_lr3e-4": "fails",
+        "free_destabilises_lr1e-3": "holds",
+        **{f"anchor_holds_lr{rate}": "holds" for rate in ("1e-4", "3e-4", "1e-3")},
+        **{f"anchor_matters_lr{rate}": "holds" for rate in ("1e-4", "3e-4", "1e-3")},
+    }
+    assert rows["anchor_matters_lr1e-3"]["ours"] == pytest.approx([0.45, 0.45])
 
 
 def test_an_arm_that_no_table_holds_is_a_clear_error(studies):

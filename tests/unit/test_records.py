@@ -53,6 +53,7 @@ def test_metrics_have_the_columns_of_the_architecture():
         "accuracy_carry",
         "success_probability",
         "success_probability_carry",
+        "kl_floor",
     ]
     assert STUDY.names == ["recipe", "teacher", "beta", "seed", *METRICS.names]
 

@@ -99,7 +99,7 @@ MISTAKES = [
     ("teachers.$(rm -rf x)", {"truth_probability": 0.1}, r"Names are lower-case letters"),
     ("teachers.weak\n", {"truth_probability": 0.1}, r"Names are lower-case letters"),
     ("teachers", {}, r"teachers: found \{\}\."),
-    ("evaluation", None, r"evaluation: found None"),
+    ("grpo", None, r"grpo: found None"),
     ("claims.confidence", 1, r"claims\.confidence: found 1\. .*less than 1"),
 ]
 
@@ -157,20 +157,62 @@ def test_config_has_the_settings_of_the_document(config):
     assert config.seeds == [42, 43, 44]
     assert config.policy.model_dump() == {"width": 64, "heads": 4, "feed_forward": 128, "layers": 2}
     assert config.sft.model_dump() == {"learning_rate": 3e-3, "steps": 1200, "batch_size": 256}
-    assert config.grpo.model_dump() == {
+    expected = {
         "iterations": 600,
         "prompts_per_iteration": 32,
         "group_size": 8,
         "epochs": 2,
         "minibatch_size": 64,
-        "clip_epsilon": 0.2,
+        "temperature": 1.0,
+        "advantages": "group_std",
+        "ratio": "sequence",
+        "clip_epsilon_low": 0.2,
+        "clip_epsilon_high": 0.2,
+        "kl_placement": "advantage",
         "learning_rate": 1e-4,
         "max_gradient_norm": 1.0,
         "advantage_epsilon": 1e-4,
         "zero_signal_std": 1e-6,
+        "evaluate_every": 5,
     }
-    assert config.evaluation.every == 5
-    assert {n: t.truth_probability for n, t in config.teachers.items()} == {"weak": 0.3, "cold": 0}
+    for recipe in ("base", "short"):  # document A's
+        grpo = config.grpo_job(recipe).grpo.model_dump()
+        assert grpo | {"iterations": 600} == expected | {"kl_estimator": grpo["kl_estimator"]}
+    assert {n: t.truth_probability for n, t in config.teachers.items()} == {
+        "weak": 0.3,
+        "cold": 0,
+        "partial": 1,
+    }
+    # Document B: section 5 of its settings, and the stopping rule that makes its start.
+    grpo = config.grpo_job("document_b").grpo
+    assert (grpo.temperature, grpo.kl_placement, grpo.kl_estimator) == (0.7, "loss", "k3")
+    partial = config.teachers["partial"]
+    assert (partial.split.validation, partial.split.held_out) == (1000, 2000)
+    assert (partial.stopping.validation_accuracy, partial.stopping.every) == (0.3, 5)
+
+
+def test_figure_5_runs_every_learning_rate_and_placement(config):
+    for study in config.figures["fig5_kl_anchor"].studies:
+        for recipe in config.studies[study].recipes:
+            grpo = config.grpo_job(recipe).grpo
+            placement, temperature, rate = recipe.split("_")
+            assert grpo.kl_placement == placement
+            assert grpo.temperature == int(temperature[1:]) / 10
+            assert grpo.learning_rate == pytest.approx(int(rate[2:]) * 1e-4)
+
+
+@pytest.mark.parametrize(("seeds", "expected"), [(1, [42]), (20, list(range(42, 62)))])
+def test_a_number_of_seeds_stands_for_so_many(raw_config, seeds, expected):
+    raw_config["seeds"] = seeds
+    assert load_config(raw_config).seeds == expected
+    assert load_config(raw_config).study("weak_start").seeds == expected
+    assert load_config(raw_config).study("partial_start").seeds == [42, 43, 44, 45, 46]
+
+
+def test_merge_keys_are_no_duplicates(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\n")
+    check_yaml(path)
 
 
 def test_recipe_changes_what_it_names_and_nothing_else(config):
@@ -202,11 +244,16 @@ def test_run_refuses_a_name_that_would_change_its_path():
 
 
 def test_every_setting_stands_in_the_command_line(config):
-    line = flags(config.sft_job("weak"))
-    assert "--teacher.truth-probability 0.3" in line
+    line = flags(config.sft_job("partial"))
+    assert "--teacher.truth-probability 1.0" in line
+    assert "--teacher.split.held-out 2000" in line
+    assert "--teacher.stopping.every 5" in line
     for group in ("policy", "sft", "teacher"):
         for key in SftJob.model_fields[group].annotation.model_fields:
-            assert f"--{group}.{key.replace('_', '-')} " in line
+            assert re.search(rf"--{group}\.{key.replace('_', '-')}[ .]", line)
+    weak = flags(config.sft_job("weak"))
+    assert "split" not in weak
+    assert "stopping" not in weak
 
 
 def test_every_setting_says_what_it_means():

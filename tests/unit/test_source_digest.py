@@ -66,11 +66,12 @@ def test_comments_docstrings_and_layout_do_not_count(package):
     path = package / "grpo.py"
     text = path.read_text()
     text = text.replace('"""GRPO against', '"""A new docstring. GRPO against')
-    text = text.replace('    """Whether the clipping', '    """If the clipping')
-    text = text.replace("    above = (", "\n    # a comment\n    above   =  (")
+    text = text.replace('    """The clipped surrogate of each', '    """The surrogate of each')
+    text = text.replace("    centred = rewards", "\n    # a comment\n    centred   =   rewards")
+    assert text.count("a comment") == text.count("The surrogate of each") == 1
     path.write_text(text + "\n\n# the end\n\n\n")
     assert digest("rlvr.grpo") == before
-    path.write_text(text.replace("above | below", "above & below"))
+    path.write_text(text.replace("rewards - rewards.mean(", "rewards + rewards.mean("))
     assert digest("rlvr.grpo") != before
 
 

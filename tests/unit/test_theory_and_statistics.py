@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr import theory
+from rlvr import fixed_points, theory
 from rlvr.statistics import failure_rate_bound, mean_interval
 
 
@@ -84,3 +84,44 @@ def test_bound_of_a_rate_that_never_showed():
     # One in five: P(at most 1 failure | r) = 0.05.
     r = failure_rate_bound(1, 5, 0.95)
     assert (1 - r) ** 5 + 5 * r * (1 - r) ** 4 == pytest.approx(0.05)
+
+
+def test_signal_by_enumeration_and_by_hand():
+    """Two completions: mixed with 2 p (1 - p), then m (1 - m) = 1/4 and s = sqrt(1/2)."""
+    p = 0.3
+    by_hand = 2 * p * (1 - p) * 0.25 / (sqrt(0.5) + 1e-4)
+    assert fixed_points.signal(p, 2, 1e-4) == pytest.approx(by_hand)
+    rng = np.random.default_rng(0)
+    rewards = rng.random((200_000, 8)) < p
+    advantages = rewards - rewards.mean(axis=1, keepdims=True)
+    advantages = advantages / (rewards.std(axis=1, ddof=1, keepdims=True) + 1e-4)
+    # The policy gradient in x, p = sigmoid(x): the mean of A times d log pi / dx.
+    force = (advantages * (rewards - p)).mean()
+    assert fixed_points.signal(p, 8, 1e-4) == pytest.approx(force, rel=0.01)
+
+
+@pytest.mark.parametrize("rest", [fixed_points.rest_advantage, fixed_points.rest_loss_k3])
+def test_resting_points_fall_from_1_to_q_as_beta_grows(rest):
+    points = [rest(0.3, beta, 8, 1e-4) for beta in (0, 0.01, 0.04, 0.1, 0.3, 1, 10, 1000)]
+    assert points[0] == 1
+    assert points == sorted(points, reverse=True)
+    assert points[-1] == pytest.approx(0.3, abs=0.01)
+
+
+def test_at_rest_the_forces_cancel():
+    """Against the two KL divergences, differentiated numerically in x, p = sigmoid(x)."""
+    q, beta = 0.3, 0.5
+
+    def divergence(p, q):
+        return p * log(p / q) + (1 - p) * log((1 - p) / (1 - q))
+
+    def slope(function, p, h=1e-5):
+        x = log(p / (1 - p))
+        return (function(1 / (1 + np.exp(-x - h))) - function(1 / (1 + np.exp(-x + h)))) / (2 * h)
+
+    p = fixed_points.rest_advantage(q, beta, 8, 1e-4)
+    reverse = slope(lambda p: divergence(p, q), p)
+    assert fixed_points.signal(p, 8, 1e-4) == pytest.approx(beta * reverse, rel=1e-5)
+    p = fixed_points.rest_loss_k3(q, beta, 8, 1e-4)
+    forward = slope(lambda p: divergence(q, p), p)
+    assert fixed_points.signal(p, 8, 1e-4) == pytest.approx(beta * forward, rel=1e-5)
