@@ -3,10 +3,13 @@ PYTHON ?= python3
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 RUN := . .venv/bin/activate &&
 
-.PHONY: figures archive test benchmark gpu lint docs lock
+.PHONY: figures extended archive test benchmark gpu lint docs lock
 
 figures: .venv/installed  ## everything that `rule all` names, one progress line per finished job
 	$(RUN) snakemake --cores $(CORES) --quiet host reason
+
+extended: .venv/installed  ## the same with more of figure 5, half an hour; over the results that are there
+	$(RUN) snakemake --cores $(CORES) --quiet host reason --configfile extended.yaml
 
 archive: .venv/installed  ## rlvr-results.tar.gz: all results, to hand on
 	$(RUN) snakemake --cores $(CORES) --quiet host reason rlvr-results.tar.gz

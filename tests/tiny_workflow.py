@@ -92,15 +92,15 @@ def copy_of_project(folder: Path) -> Path:
         copy = shutil.copytree if source.is_dir() else shutil.copy2
         copy(source, folder / name)
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
-    merged = _merge(config, yaml.safe_load(TINY.read_text()))
+    merged = merge(config, yaml.safe_load(TINY.read_text()))
     (folder / "config.yaml").write_text(yaml.safe_dump(merged))
     return folder
 
 
-def _merge(config: dict, overlay: dict) -> dict:
-    """As Snakemake merges config files."""
+def merge(config: dict, overlay: dict) -> dict:
+    """A config with an overlay, merged as Snakemake does it."""
     merged = dict(config)
     for key, value in overlay.items():
         old = merged.get(key)
-        merged[key] = _merge(old, value) if isinstance(old, dict) else value
+        merged[key] = merge(old, value) if isinstance(old, dict) else value
     return merged

@@ -214,14 +214,13 @@ def test_correlation_noise_and_pairs_by_hand():
     assert isnan(measurements.correlation("reward_mean", "accuracy", 20, 400)(frame))
     steps = run(iteration=[0, 1, 2, 3], reward_mean=[nan, 0.0, 1.0, 0.0])
     assert measurements.noise("reward_mean", 3)(steps) == pytest.approx(2**0.5)  # of +1 and -1
-    pair = measurements.paired(
-        lambda e: {1: 3.0, 2: 5.0}, lambda e: {2: 4.0, 3: 1.0}, lambda x, y: x - y
-    )
+    ones, others = {1: 3.0, 2: 5.0}, {2: 4.0, 3: 1.0}
+    pair = measurements.paired(lambda _: ones, lambda _: others, sub)
     assert pair(None) == {2: 1.0}
 
 
 def test_the_disagreement_is_judged_by_learning_rate():
-    """Where only the highest learning rate collapses without an anchor, both documents are right."""
+    """If only the highest learning rate collapses without an anchor, both documents are right."""
     frames = [
         b_run(arm, seed, lambda i: 0.5, lambda i, fall=fall: 0.5 - fall * i / 300)
         for rate in ("1e-4", "3e-4", "1e-3")

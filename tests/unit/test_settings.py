@@ -4,10 +4,12 @@ import re
 import shlex
 
 import pytest
+import yaml
 from helpers import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
+from tiny_workflow import merge
 
 from rlvr.command_line import flags
 from rlvr.errors import UserError
@@ -191,7 +193,9 @@ def test_config_has_the_settings_of_the_document(config):
     assert (partial.stopping.validation_accuracy, partial.stopping.every) == (0.3, 5)
 
 
-def test_figure_5_runs_every_learning_rate_and_placement(config):
+def test_figure_5_runs_what_the_names_of_its_recipes_say(raw_config):
+    overlay = yaml.safe_load((ROOT / "extended.yaml").read_text())
+    config = load_config(merge(raw_config, overlay))
     for study in config.figures["fig5_kl_anchor"].studies:
         for recipe in config.studies[study].recipes:
             grpo = config.grpo_job(recipe).grpo

@@ -20,10 +20,9 @@ WINDOW = 25  # iterations in running means of what single batches estimate with 
 
 def draw(studies: Studies, iterations: int) -> Figure:
     """The figure, up to an iteration."""
-    rows = {
-        arm: studies.rows(arm).query("iteration <= @iterations")
-        for arm in (PARTIAL, PARTIAL_FREE, GROUPS_OF_16, GROUPS_OF_16_DOUBLE)
-    }
+    arms = (PARTIAL, PARTIAL_FREE, GROUPS_OF_16, GROUPS_OF_16_DOUBLE)
+    every = {arm: studies.rows(arm) for arm in arms}
+    rows = {arm: frame[frame.iteration <= iterations] for arm, frame in every.items()}
     figure, panels = plt.subplots(2, 2, figsize=style.SQUARE)
     (climb, rewards), (anchor, groups) = panels
     methods = draw_climb(climb, rows[PARTIAL])
