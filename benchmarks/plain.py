@@ -25,7 +25,7 @@ from rlvr.addition import (
     teacher_answer,
     verify,
 )
-from rlvr.grpo import Batch, clipped_surrogate_loss, group_advantages, is_clipped
+from rlvr.grpo import Batch, completion_losses, reward_advantages
 from rlvr.policy import Policy, initial_policy
 from rlvr.rollout import Rollout
 from rlvr.settings import Config, GrpoSettings, load_config
@@ -37,9 +37,9 @@ def answer_logits(policy: Policy, prompts: Tensor, answers: Tensor) -> Tensor:
     return policy(sequences)[:, -ANSWER_LENGTH:]
 
 
-def log_probs(policy: Policy, prompts: Tensor, answers: Tensor) -> Tensor:
+def log_probs(policy: Policy, prompts: Tensor, answers: Tensor, temperature: float = 1.0) -> Tensor:
     """Log-probabilities (n, 3) of the tokens of `answers` (n, 3) after prompts (n, 7)."""
-    every = answer_logits(policy, prompts, answers).log_softmax(dim=-1)
+    every = (answer_logits(policy, prompts, answers) / temperature).log_softmax(dim=-1)
     return every.gather(-1, answers.unsqueeze(-1)).squeeze(-1)
 
 
@@ -60,12 +60,14 @@ def sft_step(
 
 
 @torch.no_grad()
-def rollout(policy: Policy, prompts: Tensor, generator: torch.Generator) -> Rollout:
+def rollout(
+    policy: Policy, prompts: Tensor, generator: torch.Generator, temperature: float = 1.0
+) -> Rollout:
     """One completion after each of `prompts` (n, 7), token by token."""
     uniforms = torch.rand((ANSWER_LENGTH, len(prompts), OUTPUT_CLASSES), generator=generator)
     sequences, columns = prompts, []
     for uniform in uniforms:
-        every = policy(sequences)[:, -1].log_softmax(dim=-1)
+        every = (policy(sequences)[:, -1] / temperature).log_softmax(dim=-1)
         tokens = (every - (-uniform.log()).log()).argmax(dim=-1, keepdim=True)
         entropy = -(every.exp() * every).sum(dim=-1, keepdim=True)
         columns.append((tokens, every.gather(-1, tokens), entropy))
@@ -78,6 +80,7 @@ def update(
     optimizer: torch.optim.Optimizer,
     batch: Batch,
     settings: GrpoSettings,
+    beta: float,
     generator: torch.Generator,
 ) -> dict[str, float]:
     """Several epochs of minibatch steps, every completion in each."""
@@ -85,16 +88,15 @@ def update(
     for _ in range(settings.epochs):
         order = torch.randperm(len(batch.advantages), generator=generator)
         for indices in order.split(settings.minibatch_size):
-            prompts, completions, log_probs_old, advantages = (part[indices] for part in batch)
-            log_probs_new = log_probs(policy, prompts, completions).sum(dim=1)
-            ratio = (log_probs_new - log_probs_old).exp()
-            loss = clipped_surrogate_loss(ratio, advantages, settings.clip_epsilon)
+            part = Batch(*(tensor[indices] for tensor in batch))
+            log_probs_new = log_probs(policy, part.prompts, part.completions, settings.temperature)
+            losses = completion_losses(log_probs_new, part, settings, beta)
             optimizer.zero_grad()
-            loss.backward()
+            losses.loss.mean().backward()
             norm = nn.utils.clip_grad_norm_(policy.parameters(), settings.max_gradient_norm)
             optimizer.step()
             norms.append(norm)
-            clipped.append(is_clipped(ratio, advantages, settings.clip_epsilon).double().mean())
+            clipped.append(losses.clipped.double().mean())
     return {
         "clip_fraction": torch.stack(clipped).mean().item(),
         "gradient_norm": torch.stack(norms).double().mean().item(),
@@ -131,24 +133,24 @@ def document_a(config: Config) -> list[float]:
                 shown = teacher_answer(a, b, config.teachers[teacher].truth_probability, generator)
                 sft_step(policy, optimizer, encode_prompt(a, b), encode_answer(shown))
 
-            job = config.grpo_job(recipe)
-            settings = job.grpo
+            settings = config.grpo_job(recipe).grpo
+            temperature = settings.temperature
             reference = copy.deepcopy(policy).requires_grad_(False)
             optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate)
             for iteration in range(1, settings.iterations + 1):
                 a, b = draw_prompts(settings.prompts_per_iteration, generator)
                 a, b = (x.repeat_interleave(settings.group_size) for x in (a, b))
                 prompts = encode_prompt(a, b)
-                sampled = rollout(policy, prompts, generator)
-                with torch.no_grad():
-                    log_probs(reference, prompts, sampled.completions)  # for the KL that is shown
+                sampled = rollout(policy, prompts, generator, temperature)
+                with torch.no_grad():  # for the KL that is shown
+                    log_probs_ref = log_probs(reference, prompts, sampled.completions, temperature)
                 rewards = verify(a, b, sampled.completions).view(-1, settings.group_size)
-                advantages = group_advantages(rewards, settings.advantage_epsilon).flatten()
+                advantages = reward_advantages(rewards, settings).flatten()
                 batch = Batch(
-                    prompts, sampled.completions, sampled.log_probs.sum(dim=1), advantages
+                    prompts, sampled.completions, sampled.log_probs, log_probs_ref, advantages
                 )
-                update(policy, optimizer, batch, settings, generator)
-                if iteration % job.evaluation.every == 0:
+                update(policy, optimizer, batch, settings, 0.0, generator)
+                if iteration % settings.evaluate_every == 0:
                     accuracy, _ = sampled_accuracy(policy, generator)
             accuracies.append(accuracy)
     return accuracies

@@ -17,6 +17,7 @@ from rlvr.grpo import train as grpo_train
 from rlvr.records import column
 from rlvr.settings import Config, load_config
 from rlvr.sft import train as sft_train
+from rlvr.splits import split_prompts
 
 HERE = Path(__file__).parent
 SEED = 42
@@ -50,7 +51,7 @@ def cpu_seconds(config: Config, setting: str, value: int) -> float:
     grpo = grpo_job.grpo.model_copy(update=changes)
     job = grpo_job.model_copy(update={"policy": shape, "grpo": grpo})
     before = time.process_time()
-    grpo_train(job, start, 0.0, SEED)
+    grpo_train(job, start, split_prompts(None), 0.0, SEED)
     return time.process_time() - before
 
 

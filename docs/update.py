@@ -1,15 +1,168 @@
-"""Copy the finished results into docs/ and README.md: figures, claims and the rule graph.
+"""Copy the finished results into docs/ and README.md: figures, their pages, claims, the rule graph.
 
-make docs
+The page of a figure is its template in docs/templates/ with the blanks filled in. A blank names a
+claim and what is to be said of it, one of the fields of `Measured`: {carry_lifted.ours}, or with a
+format {carry_lifted.mean:.3f}. A blank that the ledger has nothing for is an error.
+
+    make docs
 """
 
+import difflib
 import re
 import shutil
+import string
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isinf, isnan
 from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import yaml
+
+from rlvr.errors import UserError
+from rlvr.fixed_points import rest_advantage, rest_loss_k3
+from rlvr.settings import Config, load_config
 
 ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+
+# --- Pages of figures, from templates -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a template can say of a claim. None and nan stand for what is not there."""
+
+    document: str | None
+    """The values that the document prints; none where it makes its claim in words."""
+    ours: str | None
+    """Our values, one per seed; none where one was not measured."""
+    seeds: str | None
+    """The seeds of `ours`."""
+    mean: float
+    """Over seeds; none where a seed never gets there."""
+    interval: str
+    """Confidence interval of the mean over seeds, in brackets."""
+    theory: float
+    """What theory predicts."""
+    limits: str
+    """Within which a seed's value holds."""
+    bound: float
+    """Upper bound of the rate of failing, for what is claimed never to happen."""
+    verdict: str
+    """holds, holds on n of m seeds, fails, not measured."""
+
+
+def measured(row: Mapping[str, Any]) -> Measured:
+    """A row of the ledger, as templates name it."""
+    ends = [row["interval_low"], row["interval_high"]]
+    return Measured(
+        document=in_words(row["document"], row["unit"]),
+        ours=in_words(row["ours"], row["unit"]),
+        seeds=", ".join(map(str, row["seeds"])) or None,
+        mean=row["mean"],
+        interval=f"[{in_words(ends, row['unit'], ', ')}]" if ends == ends else "(no interval)",
+        theory=row["theory"],
+        limits=limits_in_words(row["low"], row["high"]),
+        bound=row["failure_rate_bound"],
+        verdict=row["verdict"],
+    )
+
+
+def in_words(values: Sequence[float], unit: str, between: str = " / ") -> str | None:
+    """Numbers as the ledger writes them; None if there is none, or one was not measured."""
+    if not values or any(map(isnan, values)):
+        return None
+    kind = {"parameters": ",.0f", "iterations": ".3g", "minutes": ".3g"}.get(unit, ".3f")
+    return between.join("never" if v == inf else with_minus(format(v, kind)) for v in values)
+
+
+def limits_in_words(low: float, high: float) -> str:
+    """The values within which a claim holds."""
+    low_text, high_text = (with_minus(f"{limit:,.6g}") for limit in (low, high))
+    if isinf(low):
+        return f"at most {high_text}"
+    return f"at least {low_text}" if isinf(high) else f"{low_text} to {high_text}"
+
+
+def with_minus(number: str) -> str:
+    """A number with the minus sign that typography has for it."""
+    return number.replace("-", "−")
+
+
+class Blanks(string.Formatter):
+    """`str.format` that refuses a blank which it has nothing for, and writes proper minus signs."""
+
+    def get_field(self, field_name: str, args: Sequence, kwargs: Mapping) -> tuple[Any, Any]:
+        """The value of a blank. Raises a `UserError` that says what is wrong with the blank."""
+        blank = f"{{{field_name}}}"
+        claim, _, field = field_name.partition(".")
+        if claim not in kwargs:
+            close = difflib.get_close_matches(claim, kwargs, n=1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            raise UserError(f"{blank}: there is no claim {claim}.{hint}")
+        if not isinstance(kwargs[claim], Measured):
+            return super().get_field(field_name, args, kwargs)
+        fields = kwargs[claim].__dict__
+        if field not in fields:
+            raise UserError(f"{blank}: a claim has no field {field!r}; it has {', '.join(fields)}.")
+        value = fields[field]
+        if value is None or value != value:
+            raise UserError(
+                f"{blank}: the ledger has no such value; verdict: {fields['verdict']}."
+            )
+        return value, claim
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """The value in its format."""
+        text = super().format_field(value, format_spec)
+        return with_minus(text) if isinstance(value, float) else text
+
+
+def fill(template: str, blanks: Mapping[str, Any]) -> str:
+    """A template with its blanks filled in. Raises a `UserError` where that cannot be done."""
+    try:
+        return Blanks().vformat(template, (), blanks)
+    except ValueError as error:  # a lone brace, a format that does not fit
+        raise UserError(f"{error}. A brace that is meant is written twice.") from None
+
+
+def resting_points(config: Config) -> str:
+    """Where theory puts success on carry prompts in figure 5, as rows of a table, over beta."""
+    q = config.teachers["weak"].truth_probability
+    grpo = config.grpo_job("advantage_t10_lr1").grpo
+    kind = (grpo.group_size, grpo.advantage_epsilon)
+    return "\n".join(
+        f"| {b:g} | {rest_advantage(q, b, *kind):.3f} | {rest_loss_k3(q, b, *kind):.3f} |"
+        for b in config.studies["kl_weak_advantage"].betas
+    )
+
+
+def blanks_for(ledger: Iterable[Mapping[str, Any]], config: Config) -> dict[str, Any]:
+    """All that a template can name, from the rows of the ledger."""
+    claims = {row["claim"]: measured(row) for row in ledger}
+    return {**claims, "resting_points": resting_points(config)}
+
+
+def write_pages(results: Path) -> None:
+    """The page of each figure, from its template and the ledger in `results`."""
+    config = load_config(yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8")))
+    blanks = blanks_for(pq.read_table(results / "claims.parquet").to_pylist(), config)
+    pages = {}
+    for template in sorted((DOCS / "templates").glob("*.md")):
+        try:
+            pages[template.name] = fill(template.read_text(encoding="utf-8"), blanks)
+        except UserError as error:
+            sys.exit(f"docs/templates/{template.name}: {error}")
+    for name, page in pages.items():  # all of them, or none
+        note = f"<!-- Made by `make docs` from templates/{name}: edit that, not this. -->\n\n"
+        (DOCS / name).write_text(note + page, encoding="utf-8")
+
+
+# --- README.md ------------------------------------------------------------------------------------
 
 
 def replace_section(text: str, name: str, content: str) -> str:
@@ -27,17 +180,9 @@ def output_of(*command: str) -> str:
     return done.stdout.strip()
 
 
-def main() -> None:
-    """Update README.md and docs/figures from results/."""
-    results = ROOT / "results"
-    figures = sorted(results.glob("fig*.png"))
-    claims = results / "claims.md"
-    if not (figures and claims.exists()):
-        sys.exit("results/ holds no finished figures and claims: run `make figures` first.")
-    for figure in figures:
-        shutil.copy(figure, ROOT / "docs" / "figures" / figure.name)
-    ledger = claims.read_text(encoding="utf-8").split("## When a claim holds")[0]
-    shutil.copy(claims, ROOT / "docs" / "claims.md")
+def update_readme(results: Path) -> None:
+    """The sections of README.md that are made from results and from tests."""
+    ledger = (results / "claims.md").read_text(encoding="utf-8").split("## When a claim holds")[0]
     graph = output_of("snakemake", "--rulegraph", "mermaid-js")
     reruns = output_of(sys.executable, "tests/reruns.py")
     readme = ROOT / "README.md"
@@ -47,6 +192,20 @@ def main() -> None:
     text = replace_section(text, "graph", f"```mermaid\n{graph}\n```")
     text = replace_section(text, "reruns", reruns)
     readme.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    """Update docs/ and README.md from results/."""
+    results = ROOT / "results"
+    figures = sorted(results.glob("fig*.png"))
+    claims = results / "claims.md"
+    if not (figures and claims.exists()):
+        sys.exit("results/ holds no finished figures and claims: run `make figures` first.")
+    write_pages(results)
+    for figure in figures:
+        shutil.copy(figure, DOCS / "figures" / figure.name)
+    shutil.copy(claims, DOCS / "claims.md")
+    update_readme(results)
 
 
 if __name__ == "__main__":

@@ -84,8 +84,9 @@ def kl_floor(answers: Answers, start: Answers) -> float:
     On each prompt the KL divergence is at least that between the two events of success, p against
     p0 (data processing inequality): p ln(p / p0) + (1 - p) ln((1 - p) / (1 - p0)).
     """
-    resolution = torch.finfo(torch.float32).eps / 2  # of a probability near 1
-    p, p0 = answers.success_probability, start.success_probability
-    fail, fail0 = 1 - p, (1 - p0).clamp(min=resolution)
+    # Where p0 rounds to 0 or 1 it is taken for the nearest that does not: the bound stays a bound.
+    near_0, near_1 = torch.finfo(torch.float64).tiny, torch.finfo(torch.float32).eps / 2
+    p, p0 = answers.success_probability, start.success_probability.clamp(min=near_0)
+    fail, fail0 = 1 - p, (1 - p0).clamp(min=near_1)
     terms = torch.special.xlogy(p, p / p0) + torch.special.xlogy(fail, fail / fail0)
     return terms.mean().item()

@@ -57,10 +57,11 @@ def reward_advantages(rewards: Tensor, settings: GrpoSettings) -> Tensor:
 def kl_estimate(log_probs_new: Tensor, log_probs_ref: Tensor, kl_estimator: KlEstimator) -> Tensor:
     """KL(policy || reference) estimated at each sampled token, nats; same shape as both.
 
-    With d = log_probs_ref - log_probs_new: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - 1 - d; Schulman
-    2020, "Approximating KL divergence". In a loss it is their gradients that count: that of k1 is 0
-    on average over samples of the policy, that of k2 the gradient of this KL, and that of k3 the
-    gradient of KL(reference || policy) (Tang & Munos 2025, arXiv:2506.09477).
+    Of each token, given those before it. With d = log_probs_ref - log_probs_new: k1 = -d,
+    k2 = d^2 / 2, k3 = exp(d) - 1 - d; Schulman 2020, "Approximating KL divergence". In a loss it
+    is their gradients that count: that of k1 is 0 on average over samples of the policy, that of
+    k2 the gradient of this KL, and that of k3 the gradient of KL(reference || policy) (Tang & Munos
+    2025, arXiv:2506.09477).
     """
     d = log_probs_ref - log_probs_new
     if kl_estimator == "k1":

@@ -93,7 +93,7 @@ def train(job: SftJob, seed: int) -> tuple[Policy, list[dict[str, Any]]]:
                 break
     if stopping and not (validated and max(validated.values()) >= stopping.validation_accuracy):
         raise UserError(
-            f"the validation accuracy is still below {stopping.validation_accuracy} after "
+            f"no check found a validation accuracy of {stopping.validation_accuracy} within "
             f"{job.sft.steps} steps. Give SFT more steps (sft.steps), or the teacher another "
             "stopping rule."
         )

@@ -8,17 +8,19 @@ import torch
 from helpers import SMALL, grpo_settings
 
 from rlvr.addition import draw_prompts, encode_answer, encode_prompt
-from rlvr.evaluation import evaluate
+from rlvr.evaluation import answer, grade, prepare_exam
 from rlvr.grpo import train as grpo_train
 from rlvr.policy import initial_policy
 from rlvr.settings import (
-    EvaluationSettings,
     GrpoJob,
     SftJob,
     SftSettings,
+    SplitSettings,
+    StoppingSettings,
     TeacherSettings,
 )
 from rlvr.sft import train as sft_train
+from rlvr.splits import split_prompts
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
@@ -28,34 +30,54 @@ def gradient(policy, loss):
     return torch.cat([g.flatten() for g in gradients]).cpu()
 
 
-def test_log_probs_gradients_and_evaluation_are_those_of_the_cpu():
+def report(policy, temperature):
+    exam = prepare_exam(split_prompts(None).held_out, policy.head.weight)
+    return grade(answer(policy, exam, temperature), exam)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_log_probs_gradients_and_evaluation_are_those_of_the_cpu(temperature):
     on_cpu = initial_policy(SMALL, seed=1).double()
     on_cuda = copy.deepcopy(on_cpu).to("cuda")
     prompts = encode_prompt(*draw_prompts(64, torch.Generator().manual_seed(0)))
     answers = encode_answer(torch.arange(64))
-    fast, truth = on_cuda.log_probs(prompts, answers), plain.log_probs(on_cpu, prompts, answers)
+    fast = on_cuda.log_probs(prompts, answers, temperature)
+    truth = plain.log_probs(on_cpu, prompts, answers, temperature)
     torch.testing.assert_close(fast.cpu(), truth, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(
         gradient(on_cuda, fast.mean()), gradient(on_cpu, truth.mean()), rtol=1e-9, atol=1e-12
     )
-    assert evaluate(on_cuda) == pytest.approx(evaluate(on_cpu), rel=1e-9)
+    assert report(on_cuda, temperature) == pytest.approx(report(on_cpu, temperature), rel=1e-9)
 
 
-def test_training_twice_gives_the_same_bits():
+PARTIAL = TeacherSettings(
+    truth_probability=1.0,
+    split=SplitSettings(validation=500, held_out=1000),
+    stopping=StoppingSettings(validation_accuracy=0.0, every=50),
+)
+
+
+@pytest.mark.parametrize(
+    ("teacher", "changes"),
+    [
+        (TeacherSettings(truth_probability=0.3), {}),
+        (PARTIAL, {"kl_placement": "loss", "ratio": "token", "temperature": 0.7}),
+    ],
+)
+def test_training_twice_gives_the_same_bits(teacher, changes):
     def run():
         start, _ = sft_train(
             SftJob(
                 device="cuda",
                 policy=SMALL,
-                teacher=TeacherSettings(truth_probability=0.3),
+                teacher=teacher,
                 sft=SftSettings(learning_rate=3e-3, steps=50, batch_size=64),
             ),
             seed=1,
         )
-        grpo = grpo_settings(iterations=5)
-        evaluation = EvaluationSettings(every=5)
-        job = GrpoJob(device="cuda", policy=SMALL, grpo=grpo, evaluation=evaluation)
-        policy, rows = grpo_train(job, start, beta=0.1, seed=1)
+        grpo = grpo_settings(iterations=5, evaluate_every=5, **changes)
+        job = GrpoJob(device="cuda", policy=SMALL, grpo=grpo)
+        policy, rows = grpo_train(job, start, split_prompts(teacher.split), beta=0.1, seed=1)
         assert policy.head.weight.is_cuda
         return policy, rows
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from rlvr.adam import FlatAdam
 from rlvr.addition import draw_prompts, encode_prompt
-from rlvr.grpo import Batch, group_advantages, update
+from rlvr.grpo import Batch, completion_losses, reward_advantages, update
+from rlvr.linear import FEWEST_ROWS
 from rlvr.policy import initial_policy
-from rlvr.prefix_tree import prefix_tree
+from rlvr.prefix_tree import FEW_SHAPES, prefix_tree
 from rlvr.rollout import rollout
 from rlvr.sft import sft_loss
 from rlvr.streams import stream
@@ -44,11 +45,12 @@ def completions_of(prompts, seed):
     return answers
 
 
-@pytest.mark.parametrize("n", [1, 2, 64, 256])
-def test_log_probs_and_gradients(policy, n):
+@pytest.mark.parametrize(("n", "temperature"), [(1, 1), (2, 1), (64, 1), (256, 1), (64, 0.7)])
+def test_log_probs_and_gradients(policy, n, temperature):
     prompts = encode_prompt(*draw_prompts(n, torch.Generator().manual_seed(n)))
     answers = completions_of(prompts, n)
-    fast, truth = policy.log_probs(prompts, answers), plain.log_probs(policy, prompts, answers)
+    fast = policy.log_probs(prompts, answers, temperature)
+    truth = plain.log_probs(policy, prompts, answers, temperature)
     assert relative(fast, truth) < 1e-12
     weights = torch.linspace(-1, 2, 3 * n, dtype=torch.float64).view(n, 3)
     assert (
@@ -82,8 +84,8 @@ tokens = st.integers(0, 12)
 
 
 def filled_up(count):
-    """Counts from 256 on are rounded up to a multiple of 64."""
-    return count if count < 256 else -(-count // 64) * 64
+    """Large counts are rounded up to a multiple."""
+    return count if count < FEWEST_ROWS else -(-count // FEW_SHAPES) * FEW_SHAPES
 
 
 @given(st.data(), st.integers(1, 60), st.integers(2, 9), st.integers(1, 40))
@@ -107,61 +109,115 @@ def test_any_sequences(data, n, length, distinct):
     assert len(logits) == filled_up(asked)
 
 
-def test_rollout(policy):
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_rollout(policy, temperature):
     prompts = encode_prompt(*draw_prompts(32, torch.Generator().manual_seed(0)))
     prompts = prompts.repeat_interleave(8, dim=0)
-    fast = rollout(policy, prompts, stream(0, "grpo_completions", 1))
-    truth = plain.rollout(policy, prompts, stream(0, "grpo_completions", 1))
+    fast, truth = (
+        one(policy, prompts, stream(0, "grpo_completions", 1), temperature)
+        for one in (rollout, plain.rollout)
+    )
     assert torch.equal(fast.completions, truth.completions)
     assert relative(fast.log_probs, truth.log_probs) < 1e-12
     assert relative(fast.entropy, truth.entropy) < 1e-12
 
 
-def advantages_of(kind, log_ratio):
-    """32 groups of 8: all with signal, some, one, or none; or penalised by beta times log ratio."""
+# --- A whole iteration ----------------------------------------------------------------------------
+
+
+def rewards_of(with_signal):
+    """32 groups of 8, of which so many have signal; of the others, every second is all right."""
     right = torch.zeros(32, 8, dtype=torch.float64)
-    with_signal = {"all": 32, "some": 9, "one": 1, "none": 0}.get(kind, 9)
     right[:with_signal, :3] = 1
-    right[with_signal::2] = 1  # of the others, every second is all right
-    advantages = group_advantages(right, 1e-4).flatten()
-    return advantages - 0.04 * log_ratio if kind == "beta" else advantages
+    right[with_signal::2] = 1
+    return right
 
 
-@pytest.mark.parametrize("kind", ["all", "some", "one", "none", "beta"])
-def test_a_whole_iteration_of_clipped_adam_steps(policy, kind):
-    """Eight steps that clip gradients and ratios end at the same parameters, twice in a row."""
-    # A step size that moves far enough to clip ratios, and a norm that clips gradients.
-    changes = {"learning_rate": 3e-3, "max_gradient_norm": 0.1}
-    settings = DOCUMENT_A.model_copy(update=changes)
+def batch_of(policy, settings, beta, with_signal=9):
+    """Completions of `policy` as `collect` would return them, but with these rewards."""
     prompts = encode_prompt(*draw_prompts(32, torch.Generator().manual_seed(1)))
     prompts = prompts.repeat_interleave(8, dim=0)
-    sampled = rollout(policy, prompts, stream(0, "grpo_completions", 1))
-    old = sampled.log_probs.sum(dim=1)
-    reference = initial_policy(FULL_SIZE, seed=9).double()
-    log_ratio = old - plain.log_probs(reference, prompts, sampled.completions).sum(dim=1)
-    batch = Batch(prompts, sampled.completions, old, advantages_of(kind, log_ratio.detach()))
-    assert (batch.advantages != 0).sum() == {"all": 256, "some": 72, "one": 8, "none": 0}.get(
-        kind, 256
-    )
+    temperature = settings.temperature
+    sampled = rollout(policy, prompts, stream(0, "grpo_completions", 1), temperature)
+    reference = initial_policy(FULL_SIZE, seed=9).double().requires_grad_(False)
+    log_probs_ref = plain.log_probs(reference, prompts, sampled.completions, temperature)
+    advantages = reward_advantages(rewards_of(with_signal), settings).flatten()
+    if settings.kl_placement == "advantage":
+        advantages = advantages - beta * (sampled.log_probs - log_probs_ref).sum(dim=1)
+    return Batch(prompts, sampled.completions, sampled.log_probs, log_probs_ref, advantages)
+
+
+KL_IN_LOSS = {"kl_placement": "loss"}
+
+
+@pytest.mark.parametrize(
+    ("beta", "with_signal", "live", "changes"),
+    [
+        (0.0, 32, 256, {}),
+        (0.0, 9, 72, {}),
+        (0.0, 1, 8, {}),
+        (0.0, 0, 0, {}),
+        (0.04, 9, 256, {}),
+        (0.04, 9, 72, KL_IN_LOSS | {"kl_estimator": "k1"}),
+        (0.04, 9, 72, KL_IN_LOSS | {"kl_estimator": "k2"}),
+        (0.04, 9, 72, KL_IN_LOSS | {"kl_estimator": "k3"}),
+        (0.0, 9, 72, KL_IN_LOSS | {"ratio": "token"}),
+        (0.04, 9, 72, KL_IN_LOSS | {"ratio": "token", "clip_epsilon_high": 0.28}),
+        (0.04, 9, 256, {"ratio": "token"}),
+        (0.0, 9, 72, {"temperature": 0.7}),
+        (0.04, 9, 72, KL_IN_LOSS | {"temperature": 0.7, "ratio": "token"}),
+        (0.0, 9, 256, {"advantages": "batch"}),
+        (0.0, 9, 72, {"advantages": "rloo"}),
+    ],
+)
+def test_a_whole_iteration_of_clipped_adam_steps(policy, beta, with_signal, live, changes):
+    """Eight steps that clip gradients and ratios end at the same parameters, twice in a row."""
+    # A step size that moves far enough to clip ratios, and a norm that clips gradients.
+    far = {"learning_rate": 3e-3, "max_gradient_norm": 0.1}
+    settings = DOCUMENT_A.model_copy(update=far | changes)
+    batch = batch_of(policy, settings, beta, with_signal)
+    assert (batch.advantages != 0).sum() == live
 
     slow = copy.deepcopy(policy)
     fast_adam = FlatAdam(policy, settings.learning_rate)
     slow_adam = torch.optim.Adam(slow.parameters(), lr=settings.learning_rate)
     for iteration in (1, 2):
         metrics, expected = (
-            one(model, optimizer, batch, settings, stream(0, "grpo_minibatches", iteration))
+            one(model, optimizer, batch, settings, beta, stream(0, "grpo_minibatches", iteration))
             for one, model, optimizer in (
                 (update, policy, fast_adam),
                 (plain.update, slow, slow_adam),
             )
         )
-        assert metrics == pytest.approx(expected, rel=1e-9, abs=1e-12)
+        assert metrics["gradient_norm"] == pytest.approx(
+            expected["gradient_norm"], rel=1e-9, abs=1e-12
+        )
+        # Shares are counted in float32.
+        assert metrics["clip_fraction"] == pytest.approx(expected["clip_fraction"], rel=1e-6)
         for ours, theirs in zip(policy.parameters(), slow.parameters(), strict=True):
             torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
-    if kind in ("all", "some", "beta"):
+    if live > 8:
         assert expected["clip_fraction"] > 0.01
-    if kind == "all":
+    if with_signal == 32:
         assert expected["gradient_norm"] > 0.1
+
+
+@pytest.mark.parametrize("kl_estimator", ["k1", "k2", "k3"])
+def test_kl_in_the_loss_moves_completions_without_advantage(policy, kl_estimator):
+    """The work that is saved without a KL must be done with it."""
+    settings = DOCUMENT_A.model_copy(update=KL_IN_LOSS | {"kl_estimator": kl_estimator})
+    batch = batch_of(policy, settings, beta=0.04, with_signal=0)
+    assert not batch.advantages.any()
+    log_probs_new = plain.log_probs(policy, batch.prompts, batch.completions)
+    loss = completion_losses(log_probs_new, batch, settings, 0.04).loss.mean()
+    assert gradient(policy, loss).norm() > 1e-4
+    for beta, moves in ((0.04, True), (0.0, False)):
+        model = copy.deepcopy(policy)
+        optimizer = FlatAdam(model, settings.learning_rate)
+        order = stream(0, "grpo_minibatches", 1)
+        metrics = update(model, optimizer, batch, settings, beta, order)
+        assert (metrics["gradient_norm"] > 1e-4) is moves
+        assert torch.equal(model.head.weight, policy.head.weight) is not moves
 
 
 def test_adam_goes_on_moving_on_zero_gradients_as_the_plain_one_does():

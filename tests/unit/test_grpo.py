@@ -1,4 +1,4 @@
-"""GRPO: advantages, the clipped loss and its gradient, by hand, by formula and by enumeration."""
+"""GRPO: advantages, KL, the clipped loss and its gradient, by hand, by formula, by enumeration."""
 
 import copy
 
@@ -12,28 +12,28 @@ from scipy import stats
 
 from rlvr.adam import FlatAdam
 from rlvr.addition import encode_prompt, verify
+from rlvr.evaluation import answer, grade, prepare_exam
 from rlvr.grpo import (
     Batch,
-    clipped_surrogate_loss,
+    Losses,
     collect,
-    group_advantages,
-    is_clipped,
+    completion_losses,
+    kl_estimate,
+    reward_advantages,
     train,
     update,
 )
 from rlvr.policy import initial_policy
 from rlvr.rollout import rollout
-from rlvr.settings import EvaluationSettings, GrpoJob
+from rlvr.settings import GrpoJob
+from rlvr.splits import split_prompts
 from rlvr.streams import stream
 
+EVERYTHING = split_prompts(None)
 
-def job(every=2, **changes):
-    return GrpoJob(
-        device="cpu",
-        policy=SMALL,
-        grpo=grpo_settings(**changes),
-        evaluation=EvaluationSettings(every=every),
-    )
+
+def job(**changes):
+    return GrpoJob(device="cpu", policy=SMALL, grpo=grpo_settings(**changes))
 
 
 @pytest.fixture
@@ -46,72 +46,297 @@ def lucky_policy():
     return policy
 
 
+@pytest.fixture
+def reference():
+    """A small float64 policy that is no other fixture's."""
+    return initial_policy(SMALL, seed=5).double().requires_grad_(False)
+
+
 # --- Advantages -----------------------------------------------------------------------------------
 
 
-def test_advantages_by_hand():
-    rewards = torch.tensor([[1.0, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0]]).double()
-    advantages = group_advantages(rewards, 1e-4)
-    # std with N - 1: sqrt((0.75^2 + 3 * 0.25^2) / 3) = 0.5, and sqrt(4 * 0.5^2 / 3) = 0.57735
-    one, two = 0.5 + 1e-4, np.sqrt(1 / 3) + 1e-4
-    expected = [
-        [0.75 / one, -0.25 / one, -0.25 / one, -0.25 / one],
-        [0.5 / two, 0.5 / two, -0.5 / two, -0.5 / two],
-        [0, 0, 0, 0],
-        [0, 0, 0, 0],
-    ]
-    np.testing.assert_allclose(advantages, expected, rtol=1e-12)
-    assert (advantages[2:] == 0).all()
+def advantages_of(rewards, kind):
+    rewards = torch.as_tensor(rewards, dtype=torch.float64)
+    changes = {"advantages": kind, "group_size": rewards.shape[1]}
+    return reward_advantages(rewards, grpo_settings(**changes))
 
 
-@given(st.integers(2, 32), st.data())
-def test_equal_rewards_give_exactly_zero_and_others_sum_to_zero(group_size, data):
+# Standard deviations with N - 1: of one right in four sqrt((0.75^2 + 3 * 0.25^2) / 3) = 0.5, of two
+# in four sqrt(4 * 0.5^2 / 3), of seven in sixteen sqrt(7 * 9 / 16 / 15).
+ONE, TWO, SEVEN = 0.5 + 1e-4, np.sqrt(1 / 3) + 1e-4, np.sqrt(63 / 240) + 1e-4
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (
+            "group_std",
+            [
+                [0.75 / ONE, -0.25 / ONE, -0.25 / ONE, -0.25 / ONE],
+                [0.5 / TWO, 0.5 / TWO, -0.5 / TWO, -0.5 / TWO],
+                [0, 0, 0, 0],
+                [0, 0, 0, 0],
+            ],
+        ),
+        (
+            "group_mean",
+            [[0.75, -0.25, -0.25, -0.25], [0.5, 0.5, -0.5, -0.5], [0, 0, 0, 0], [0, 0, 0, 0]],
+        ),
+        (
+            "rloo",  # 1 minus none of three; 0 minus one of three; ...
+            [
+                [1, -1 / 3, -1 / 3, -1 / 3],
+                [2 / 3, 2 / 3, -2 / 3, -2 / 3],
+                [0, 0, 0, 0],
+                [0, 0, 0, 0],
+            ],
+        ),
+        (
+            "batch",  # 7 of 16 are right
+            np.array([[9, -7, -7, -7], [9, 9, -7, -7], [9, 9, 9, 9], [-7, -7, -7, -7]])
+            / 16
+            / SEVEN,
+        ),
+    ],
+)
+def test_advantages_by_hand(kind, expected):
+    rewards = [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0]]
+    np.testing.assert_allclose(advantages_of(rewards, kind), expected, rtol=1e-12)
+
+
+@given(st.integers(2, 32), st.sampled_from(["group_std", "group_mean", "rloo"]), st.data())
+def test_equal_rewards_give_exactly_zero_and_others_sum_to_zero(group_size, kind, data):
     right = data.draw(st.integers(0, group_size))
-    rewards = torch.tensor([[1.0] * right + [0.0] * (group_size - right)])
-    advantages = group_advantages(rewards, 1e-4)
+    advantages = advantages_of([[1.0] * right + [0.0] * (group_size - right)], kind)
     if right in (0, group_size):
         assert (advantages == 0).all()
     else:
-        assert advantages.sum().item() == pytest.approx(0, abs=1e-5)
+        assert advantages.sum().item() == pytest.approx(0, abs=1e-9)
         assert (advantages[0, :right] > 0).all()
         assert (advantages[0, right:] < 0).all()
+
+
+groups = st.integers(2, 9).flatmap(
+    lambda size: st.lists(
+        st.lists(st.floats(-2, 2), min_size=size, max_size=size), min_size=1, max_size=4
+    )
+)
+
+
+@given(groups)
+def test_rloo_is_the_reward_minus_the_mean_of_the_others(rewards):
+    expected = [
+        [r - np.mean(group[:i] + group[i + 1 :]) for i, r in enumerate(group)] for group in rewards
+    ]
+    rloo = advantages_of(rewards, "rloo")
+    np.testing.assert_allclose(rloo, expected, rtol=1e-12, atol=1e-12)
+    size = len(rewards[0])
+    centred = advantages_of(rewards, "group_mean").numpy()
+    np.testing.assert_allclose(rloo, size / (size - 1) * centred, rtol=1e-12, atol=1e-12)
+
+
+def test_one_baseline_for_the_batch_gives_zero_signal_groups_an_advantage():
+    advantages = advantages_of([[1, 0, 0], [1, 1, 1], [0, 0, 0]], "batch")
+    assert (advantages[1] > 0).all()
+    assert (advantages[2] < 0).all()
+    assert (advantages_of([[1, 1], [1, 1]], "batch") == 0).all()  # but not if all are equal
+
+
+# --- KL estimators --------------------------------------------------------------------------------
+
+KL_IN_LOSS = {"kl_placement": "loss"}
+ESTIMATORS = ["k1", "k2", "k3"]
+LN2 = np.log(2)
+
+
+@pytest.mark.parametrize(
+    ("kl_estimator", "above", "below"),
+    [
+        ("k1", LN2, -LN2),
+        ("k2", LN2**2 / 2, LN2**2 / 2),
+        ("k3", 1 / 2 - 1 + LN2, 2 - 1 - LN2),
+    ],
+)
+def test_kl_estimates_by_hand(kl_estimator, above, below):
+    """Of a token that is twice as likely as under the reference, half as likely, as likely."""
+    new = torch.tensor([0.5, 0.25, 0.5], dtype=torch.float64).log()
+    ref = torch.tensor([0.25, 0.5, 0.5], dtype=torch.float64).log()
+    expected = [above, below, 0]
+    np.testing.assert_allclose(kl_estimate(new, ref, kl_estimator), expected, rtol=1e-12)
+
+
+@pytest.fixture(params=range(5))
+def two_distributions(request):
+    """Logits of a policy, and log-probabilities of a reference, over five tokens."""
+    logits = 1.5 * torch.randn(2, 5, generator=torch.Generator().manual_seed(request.param))
+    policy, reference = logits.double()
+    return policy.requires_grad_(True), reference.log_softmax(dim=0)
+
+
+def kl(log_p, log_q):
+    return (log_p.exp() * (log_p - log_q)).sum()
+
+
+@pytest.mark.parametrize("kl_estimator", ["k1", "k3"])
+def test_k1_and_k3_are_unbiased(two_distributions, kl_estimator):
+    log_p, log_ref = two_distributions[0].log_softmax(dim=0), two_distributions[1]
+    expectation = (log_p.exp() * kl_estimate(log_p, log_ref, kl_estimator)).sum()
+    assert expectation.item() == pytest.approx(kl(log_p, log_ref).item(), rel=1e-12)
+    k2 = (log_p.exp() * kl_estimate(log_p, log_ref, "k2")).sum()
+    assert k2.item() != pytest.approx(kl(log_p, log_ref).item(), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("kl_estimator", "whose_gradient"),
+    [
+        ("k1", lambda log_p, log_ref: 0 * log_p.sum()),
+        ("k2", kl),
+        ("k3", lambda log_p, log_ref: kl(log_ref, log_p)),
+    ],
+)
+def test_what_an_estimator_minimises_as_a_loss(two_distributions, kl_estimator, whose_gradient):
+    """The expected gradient of samples that stay what they are, by enumeration."""
+    logits, log_ref = two_distributions
+    log_p = logits.log_softmax(dim=0)
+    loss = (log_p.exp().detach() * kl_estimate(log_p, log_ref, kl_estimator)).sum()
+    (gradient,) = torch.autograd.grad(loss, logits, retain_graph=True)
+    (expected,) = torch.autograd.grad(whose_gradient(log_p, log_ref), logits)
+    torch.testing.assert_close(gradient, expected, rtol=1e-12, atol=1e-14)
 
 
 # --- The clipped loss -----------------------------------------------------------------------------
 
 
+def batch_with(advantages, log_probs_old=None, log_probs_ref=None):
+    """A batch of which only advantages and log-probabilities (0 if None) are looked at."""
+    advantages = torch.as_tensor(advantages, dtype=torch.float64)
+    nothing = torch.zeros(len(advantages), 3, dtype=torch.float64)
+    old = nothing if log_probs_old is None else log_probs_old
+    ref = nothing if log_probs_ref is None else log_probs_ref
+    return Batch(nothing, nothing, old, ref, advantages)
+
+
+BY_HAND = [
+    (1.0, 2.0, -2.0, -2.0),
+    (1.1, 2.0, -2.2, -2.0),
+    (0.5, 2.0, -1.0, -2.0),  # too low for a good completion: not clipped
+    (0.5, -1.0, 0.8, 0.0),  # clipped at 0.8
+    (0.9, -1.0, 0.9, 1.0),
+    (1.7, -1.0, 1.7, 1.0),  # too high for a bad completion: not clipped
+    (1.7, 0.0, 0.0, 0.0),
+]
+
+
 @pytest.mark.parametrize(
-    ("ratio", "advantage", "loss", "gradient"),
+    ("high", "ratio", "advantage", "loss", "gradient"),
     [
-        (1.0, 2.0, -2.0, -2.0),
-        (1.1, 2.0, -2.2, -2.0),
-        (1.5, 2.0, -2.4, 0.0),  # clipped at 1.2
-        (0.5, 2.0, -1.0, -2.0),  # too low for a good completion: not clipped
-        (0.5, -1.0, 0.8, 0.0),  # clipped at 0.8
-        (1.5, -1.0, 1.5, 1.0),  # too high for a bad completion: not clipped
-        (1.5, 0.0, 0.0, 0.0),
+        *((0.2, *case) for case in BY_HAND),
+        *((0.5, *case) for case in BY_HAND),
+        (0.2, 1.4, 2.0, -2.4, 0.0),  # clipped at 1.2
+        (0.5, 1.4, 2.0, -2.8, -2.0),
+        (0.5, 1.7, 2.0, -3.0, 0.0),  # clipped at 1.5
     ],
 )
-def test_clipping_by_hand(ratio, advantage, loss, gradient):
-    ratio = torch.tensor([ratio], dtype=torch.float64, requires_grad=True)
-    advantage = torch.tensor([advantage], dtype=torch.float64)
-    value = clipped_surrogate_loss(ratio, advantage, 0.2)
-    value.backward()
-    assert value.item() == pytest.approx(loss)
+def test_clipping_by_hand(high, ratio, advantage, loss, gradient):
+    """One ratio per completion, clipped to 0.8 and to 1 + high."""
+    settings = grpo_settings(clip_epsilon_high=high)
+    ratio = torch.tensor(ratio, dtype=torch.float64, requires_grad=True)
+    # It is the ratio of whole completions, however it spreads over the tokens.
+    log_probs_new = (ratio.log() * torch.tensor([0.7, -0.1, 0.4])).unsqueeze(0)
+    value = completion_losses(log_probs_new, batch_with([advantage]), settings, 0.0)
+    value.loss.sum().backward()
+    assert value.loss.tolist() == pytest.approx([loss])
     assert ratio.grad.item() == pytest.approx(gradient)
-    clipped = is_clipped(ratio, advantage, 0.2).item()
-    assert clipped == (gradient == 0 and advantage != 0)
+    assert value.clipped.item() == (gradient == 0 and advantage != 0)
 
 
-@given(st.lists(st.tuples(st.floats(0.01, 4), st.floats(-3, 3)), min_size=1, max_size=20))
-def test_loss_equals_an_independent_formula(pairs):
+@pytest.mark.parametrize(
+    ("advantage", "loss", "clipped"),
+    [
+        (2.0, -2 * (1.2 + 1.0 + 0.5) / 3, 1 / 3),  # the first token is clipped
+        (-2.0, 2 * (1.5 + 1.0 + 0.8) / 3, 1 / 3),  # the last
+        (0.0, 0.0, 0.0),
+    ],
+)
+def test_clipping_of_each_token_by_hand(advantage, loss, clipped):
+    log_probs_new = torch.tensor([[1.5, 1.0, 0.5]], dtype=torch.float64).log()
+    settings = grpo_settings(ratio="token")
+    value = completion_losses(log_probs_new, batch_with([advantage]), settings, 0.0)
+    assert value.loss.tolist() == pytest.approx([loss])
+    assert value.clipped.tolist() == pytest.approx([clipped])
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.01, 4), st.floats(-3, 3)), min_size=1, max_size=20),
+    st.floats(0.01, 1),
+    st.floats(0.01, 2),
+)
+def test_loss_equals_an_independent_formula(pairs, low, high):
     ratios, advantages = map(np.array, zip(*pairs, strict=True))
-    # A good completion's ratio counts up to 1 + epsilon, a bad one's from 1 - epsilon.
+    # A good completion's ratio counts up to 1 + high, a bad one's from 1 - low.
     objective = [
-        a * (min(r, 1.2) if a > 0 else max(r, 0.8)) for r, a in zip(ratios, advantages, strict=True)
+        a * (min(r, 1 + high) if a > 0 else max(r, 1 - low))
+        for r, a in zip(ratios, advantages, strict=True)
     ]
-    loss = clipped_surrogate_loss(torch.tensor(ratios), torch.tensor(advantages), 0.2)
-    assert loss.item() == pytest.approx(-np.mean(objective), rel=1e-12, abs=1e-12)
+    settings = grpo_settings(clip_epsilon_low=low, clip_epsilon_high=high)
+    log_probs_new = torch.tensor(np.log(ratios)).unsqueeze(1) / 3 * torch.ones(3)
+    losses = completion_losses(log_probs_new, batch_with(advantages), settings, 0.0).loss
+    assert losses.mean().item() == pytest.approx(-np.mean(objective), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("kl_estimator", ESTIMATORS)
+@pytest.mark.parametrize("ratio", ["sequence", "token"])
+def test_kl_in_the_loss_is_summed_over_tokens_and_independent_of_the_ratio(ratio, kl_estimator):
+    new, old, ref = -torch.rand(3, 6, 3, generator=torch.Generator().manual_seed(0)).double()
+    settings = grpo_settings(ratio=ratio, kl_estimator=kl_estimator, **KL_IN_LOSS)
+    batch = batch_with(torch.linspace(-1, 1, 6), old, ref)
+    without, some, double = (
+        completion_losses(new, batch, settings, beta).loss for beta in (0.0, 0.1, 0.2)
+    )
+    expected = 0.1 * kl_estimate(new, ref, kl_estimator).sum(dim=1)
+    torch.testing.assert_close(some - without, expected, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(double - without, 2 * expected, rtol=1e-12, atol=1e-14)
+    # Taken off the advantage, it is in the batch already.
+    off_advantage = settings.model_copy(update={"kl_placement": "advantage"})
+    assert torch.equal(completion_losses(new, batch, off_advantage, 0.1).loss, without)
+
+
+def loss_of_trl(new, old, ref, advantages, epsilon_low, epsilon_high, beta):
+    """TRL's GRPO loss with loops, after its formula."""
+    sequences = []
+    for i, advantage in enumerate(advantages):
+        tokens = []
+        for t in range(3):
+            ratio = np.exp(new[i, t] - old[i, t])
+            clipped = min(max(ratio, 1 - epsilon_low), 1 + epsilon_high)
+            kl = np.exp(ref[i, t] - new[i, t]) - (ref[i, t] - new[i, t]) - 1
+            tokens.append(-min(ratio * advantage, clipped * advantage) + beta * kl)
+        sequences.append(sum(tokens) / len(tokens))
+    return sum(sequences) / len(sequences)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.2, 0.2), (0.2, 0.28), (0.1, 0.5)])
+@pytest.mark.parametrize("beta", [0.0, 0.04, 1.0])
+def test_loss_equals_that_of_trl(low, high, beta):
+    """TRL's formula was derived again here, not imported: it is a heavy dependency.
+
+    It is that of trl.GRPOTrainer with loss_type="grpo", importance_sampling_level="token". TRL's KL
+    is a mean over the tokens, ours a sum over the three: so its beta is three times ours.
+    """
+    generator = torch.Generator().manual_seed(0)
+    new, old, ref = (-torch.rand(3, 40, 3, generator=generator) * 2).double()
+    advantages = torch.randn(40, generator=generator).double()
+    advantages[:5] = 0
+    settings = grpo_settings(
+        **{"ratio": "token", "kl_placement": "loss", "kl_estimator": "k3"},
+        **{"clip_epsilon_low": low, "clip_epsilon_high": high},
+    )
+    losses = completion_losses(new, batch_with(advantages, old, ref), settings, beta)
+    arrays = (tensor.numpy() for tensor in (new, old, ref, advantages))
+    assert losses.loss.mean().item() == pytest.approx(
+        loss_of_trl(*arrays, low, high, 3 * beta), rel=1e-12
+    )
+    assert losses.clipped.mean() > 0.1
 
 
 # --- Gradients ------------------------------------------------------------------------------------
@@ -121,41 +346,43 @@ def gradient_of(policy, loss):
     return torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(policy.parameters()))])
 
 
-def batch_loss(policy, prompts, completions, log_probs_old, advantages):
-    ratio = (policy.log_probs(prompts, completions).sum(dim=1) - log_probs_old).exp()
-    return clipped_surrogate_loss(ratio, advantages, 0.2)
+def batch_loss(policy, batch, beta=0.0, **changes):
+    settings = grpo_settings(**changes)
+    log_probs_new = policy.log_probs(batch.prompts, batch.completions, settings.temperature)
+    return completion_losses(log_probs_new, batch, settings, beta).loss.mean()
 
 
-def test_zero_signal_groups_give_exactly_zero_gradient(small_policy):
-    prompts = encode_prompt(torch.arange(8), torch.arange(8))
-    sampled = rollout(small_policy, prompts, stream(0, "grpo_completions", 1))
-    # A policy a little way off, so that ratios differ from 1.
-    moved = copy.deepcopy(small_policy)
+def batch_of(policy, prompts, advantages, iteration=1):
+    """Sampled completions, the policy being its own reference."""
+    sampled = rollout(policy, prompts, stream(0, "grpo_completions", iteration))
+    log_probs = sampled.log_probs
+    return Batch(prompts, sampled.completions, log_probs, log_probs, advantages)
+
+
+def moved(policy):
+    """A policy a little way off, so that ratios differ from 1."""
+    other = copy.deepcopy(policy)
     with torch.no_grad():
-        for parameter in moved.parameters():
+        for parameter in other.parameters():
             parameter += 0.01
-    advantages = group_advantages(torch.ones(2, 4, dtype=torch.float64), 1e-4).flatten()
-    old = sampled.log_probs.sum(dim=1)
-    assert not gradient_of(
-        moved, batch_loss(moved, prompts, sampled.completions, old, advantages)
-    ).any()
+    return other
 
 
-def test_zero_advantages_only_count_in_the_denominator(small_policy):
+@pytest.mark.parametrize("ratio", ["sequence", "token"])
+def test_zero_signal_groups_give_exactly_zero_gradient(small_policy, ratio):
     prompts = encode_prompt(torch.arange(8), torch.arange(8))
-    sampled = rollout(small_policy, prompts, stream(0, "grpo_completions", 1))
-    old = sampled.log_probs.sum(dim=1) - 0.05
+    advantages = advantages_of(torch.ones(2, 4), "group_std").flatten()
+    batch, other = batch_of(small_policy, prompts, advantages), moved(small_policy)
+    assert not gradient_of(other, batch_loss(other, batch, ratio=ratio)).any()
+
+
+@pytest.mark.parametrize("ratio", ["sequence", "token"])
+def test_zero_advantages_only_count_in_the_denominator(small_policy, ratio):
+    prompts = encode_prompt(torch.arange(8), torch.arange(8))
     advantages = torch.tensor([1.0, 0, -1, 0, 0, 0, 2, 0]).double()
-    live = advantages != 0
-    whole = gradient_of(
-        small_policy, batch_loss(small_policy, prompts, sampled.completions, old, advantages)
-    )
-    part = gradient_of(
-        small_policy,
-        batch_loss(
-            small_policy, prompts[live], sampled.completions[live], old[live], advantages[live]
-        ),
-    )
+    batch, other = batch_of(small_policy, prompts, advantages), moved(small_policy)
+    live = Batch(*(tensor[advantages != 0] for tensor in batch))
+    whole, part = (gradient_of(other, batch_loss(other, b, ratio=ratio)) for b in (batch, live))
     torch.testing.assert_close(whole, part * 3 / 8, rtol=1e-10, atol=1e-14)
 
 
@@ -187,12 +414,10 @@ def test_sampled_gradient_equals_the_enumerated_one_in_expectation(lucky_policy)
     prompts = prompt.expand(n, -1)
     sampled_gradients = []
     for i in range(batches):
-        sampled = rollout(lucky_policy, prompts, stream(0, "grpo_completions", i))
-        rewards = verify(zero.expand(n), zero.expand(n), sampled.completions)
-        advantages = group_advantages(rewards.view(groups, group_size).double(), 1e-4).flatten()
-        loss = batch_loss(
-            lucky_policy, prompts, sampled.completions, sampled.log_probs.sum(dim=1), advantages
-        )
+        batch = batch_of(lucky_policy, prompts, None, iteration=i)
+        rewards = verify(zero.expand(n), zero.expand(n), batch.completions)
+        advantages = advantages_of(rewards.view(groups, group_size), "group_std").flatten()
+        loss = batch_loss(lucky_policy, batch._replace(advantages=advantages))
         sampled_gradients.append(gradient_of(lucky_policy, loss))
     sampled_gradients = torch.stack(sampled_gradients)
     mean, error = sampled_gradients.mean(0), sampled_gradients.std(0) / batches**0.5
@@ -206,9 +431,12 @@ def test_sampled_gradient_equals_the_enumerated_one_in_expectation(lucky_policy)
 # --- An iteration, a run --------------------------------------------------------------------------
 
 
-def test_batch_metrics_agree_with_the_batch(lucky_policy):
-    reference = initial_policy(SMALL, seed=0).double()
-    batch, metrics = collect(lucky_policy, reference, grpo_settings(), 0.0, seed=3, iteration=1)
+def collected(policy, reference, beta=0.0, **changes):
+    return collect(policy, reference, grpo_settings(**changes), beta, seed=3, iteration=1)
+
+
+def test_batch_metrics_agree_with_the_batch(lucky_policy, reference):
+    batch, metrics = collected(lucky_policy, reference)
     counts = np.array(metrics["reward_counts"])
     assert counts.sum() == 8
     assert len(counts) == 5
@@ -226,33 +454,64 @@ def test_batch_metrics_agree_with_the_batch(lucky_policy):
     assert (batch.prompts.view(8, 4, 7) == batch.prompts.view(8, 4, 7)[:, :1]).all()
 
 
-def test_beta_is_subtracted_from_standardised_advantages(lucky_policy):
-    reference = initial_policy(SMALL, seed=0).double()
-    without, _ = collect(lucky_policy, reference, grpo_settings(), 0.0, seed=3, iteration=1)
-    with_kl, _ = collect(lucky_policy, reference, grpo_settings(), 0.5, seed=3, iteration=1)
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_all_log_probs_are_those_of_the_sampling_temperature(lucky_policy, reference, temperature):
+    batch, metrics = collected(lucky_policy, reference, temperature=temperature)
+    expected = [
+        policy.log_probs(batch.prompts, batch.completions, temperature).detach()
+        for policy in (lucky_policy, reference)
+    ]
+    torch.testing.assert_close(batch.log_probs_old, expected[0], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(batch.log_probs_ref, expected[1], rtol=1e-12, atol=1e-12)
+    log_ratio = (expected[0] - expected[1]).sum(dim=1)
+    assert metrics["kl"] == pytest.approx(log_ratio.mean().item())
+    # So ratios are 1 on the first step, when the policy is what it was.
+    one_step = grpo_settings(temperature=temperature, epochs=1, minibatch_size=32)
+    order = stream(0, "grpo_minibatches", 1)
+    batch = batch._replace(advantages=torch.linspace(-1, 1, 32).double())
+    expected = gradient_of(lucky_policy, batch_loss(lucky_policy, batch, temperature=temperature))
+    metrics = update(lucky_policy, FlatAdam(lucky_policy, 1e-3), batch, one_step, 0.0, order)
+    assert metrics["clip_fraction"] == 0
+    assert metrics["gradient_norm"] == pytest.approx(expected.norm().item())
+
+
+def test_beta_is_subtracted_from_standardised_advantages(lucky_policy, reference):
+    without, _ = collected(lucky_policy, reference)
+    with_kl, _ = collected(lucky_policy, reference, beta=0.5)
     assert torch.equal(without.completions, with_kl.completions)
     with torch.no_grad():
         log_probs_ref = reference.log_probs(without.prompts, without.completions).sum(dim=1)
-    penalty = 0.5 * (without.log_probs_old - log_probs_ref)
+    penalty = 0.5 * (without.log_probs_old.sum(dim=1) - log_probs_ref)
     torch.testing.assert_close(with_kl.advantages, without.advantages - penalty)
     assert penalty.abs().max() > 0.1
+    in_loss, _ = collected(lucky_policy, reference, beta=0.5, **KL_IN_LOSS)
+    assert torch.equal(in_loss.advantages, without.advantages)
+
+
+@pytest.mark.parametrize("beta", [0.01, 0.1, 1.0])
+def test_beta_keeps_its_unit_only_after_the_standardisation(small_policy, reference, beta):
+    """Before it, the KL of a zero-signal group would have standard deviation 1 whatever beta is."""
+    batch, metrics = collected(small_policy, reference, beta=beta)
+    assert metrics["zero_signal_fraction"] == 1
+    log_ratio = (batch.log_probs_old - batch.log_probs_ref).sum(dim=1).view(8, 4)
+    before = advantages_of(0 - beta * log_ratio, "group_std")
+    torch.testing.assert_close(before.std(dim=1), torch.ones(8).double(), rtol=0.05, atol=0)
+    after = batch.advantages.view(8, 4)
+    torch.testing.assert_close(after.std(dim=1), beta * log_ratio.std(dim=1))
 
 
 def test_update_is_adam_on_clipped_gradients(small_policy):
     """One epoch of one minibatch, against Adam's first step written out."""
     prompts = encode_prompt(torch.arange(16), torch.arange(16))
-    sampled = rollout(small_policy, prompts, stream(0, "grpo_completions", 1))
-    advantages = torch.linspace(-20, 20, 16).double()
-    old = sampled.log_probs.sum(dim=1)
-    batch = Batch(prompts, sampled.completions, old, advantages)
-    loss = batch_loss(small_policy, prompts, sampled.completions, old, advantages)
-    gradient = gradient_of(small_policy, loss)
+    batch = batch_of(small_policy, prompts, torch.linspace(-20, 20, 16).double())
+    gradient = gradient_of(small_policy, batch_loss(small_policy, batch))
     norm = gradient.norm()
     assert norm > 1  # so that there is something to clip
     before = torch.cat([p.detach().flatten() for p in small_policy.parameters()])
     optimizer = FlatAdam(small_policy, 1e-3)
     one_step = grpo_settings(epochs=1, minibatch_size=16)
-    metrics = update(small_policy, optimizer, batch, one_step, stream(0, "grpo_minibatches", 1))
+    order = stream(0, "grpo_minibatches", 1)
+    metrics = update(small_policy, optimizer, batch, one_step, 0.0, order)
     clipped = gradient / norm
     expected = before - 1e-3 * clipped / (clipped.abs() + 1e-8)  # step 1: m / sqrt(v) = g / |g|
     after = torch.cat([p.detach().flatten() for p in small_policy.parameters()])
@@ -264,23 +523,16 @@ def test_update_is_adam_on_clipped_gradients(small_policy):
 
 def test_every_completion_is_used_once_per_epoch(small_policy, monkeypatch):
     prompts = encode_prompt(torch.arange(10), torch.arange(10))
-    sampled = rollout(small_policy, prompts, stream(0, "grpo_completions", 1))
-    batch = Batch(
-        prompts, sampled.completions, sampled.log_probs.sum(1), torch.arange(1, 11).double()
-    )
+    batch = batch_of(small_policy, prompts, torch.arange(1, 11).double())
     seen = []
-    monkeypatch.setattr(
-        "rlvr.grpo.clipped_surrogate_loss",
-        lambda ratio, advantages, clip: seen.append(advantages) or (ratio * advantages).mean(),
-    )
-    optimizer = FlatAdam(small_policy, 1e-3)
-    update(
-        small_policy,
-        optimizer,
-        batch,
-        grpo_settings(epochs=2, minibatch_size=4),
-        stream(0, "grpo_minibatches", 1),
-    )
+
+    def losses(log_probs_new, part, settings, beta):
+        seen.append(part.advantages)
+        return Losses(log_probs_new.sum(dim=1), torch.zeros(len(log_probs_new)))
+
+    monkeypatch.setattr("rlvr.grpo.completion_losses", losses)
+    settings, order = grpo_settings(epochs=2, minibatch_size=4), stream(0, "grpo_minibatches", 1)
+    update(small_policy, FlatAdam(small_policy, 1e-3), batch, settings, 0.0, order)
     assert [len(part) for part in seen] == [4, 4, 2, 4, 4, 2]
     for epoch in (seen[:3], seen[3:]):
         assert sorted(torch.cat(epoch).tolist()) == list(range(1, 11))
@@ -288,16 +540,17 @@ def test_every_completion_is_used_once_per_epoch(small_policy, monkeypatch):
 
 def test_run_starts_from_the_sft_policy_and_logs_every_iteration():
     sft_policy = initial_policy(SMALL, seed=0)
-    _, rows = train(job(), sft_policy, beta=0.0, seed=1)
+    _, rows = train(job(), sft_policy, EVERYTHING, beta=0.0, seed=1)
     assert [row["iteration"] for row in rows] == [0, 1, 2, 3, 4]
     assert "reward_mean" not in rows[0]
     assert ["accuracy" in row for row in rows] == [True, False, True, False, True]
     assert rows[1]["kl"] == pytest.approx(0, abs=1e-5)  # the first batch is the SFT policy's own
+    assert rows[0]["kl_floor"] == 0
 
 
 def test_evaluating_more_often_changes_nothing_else(lucky_policy):
-    seldom, rarely = train(job(every=4), lucky_policy.float(), 0.0, 1)
-    often, rows = train(job(every=1), lucky_policy.float(), 0.0, 1)
+    seldom, rarely = train(job(evaluate_every=4), lucky_policy.float(), EVERYTHING, 0.0, 1)
+    often, rows = train(job(evaluate_every=1), lucky_policy.float(), EVERYTHING, 0.0, 1)
     assert torch.equal(seldom.head.weight, often.head.weight)
     assert [row["reward_mean"] for row in rows[1:]] == [row["reward_mean"] for row in rarely[1:]]
 
@@ -312,8 +565,36 @@ def test_rewarded_policy_improves(half_trained):
     learning = GrpoJob(
         device="cpu",
         policy=FULL_SIZE,
-        grpo=grpo_settings(minibatch_size=64, **changes),
-        evaluation=EvaluationSettings(every=20),
+        grpo=grpo_settings(minibatch_size=64, evaluate_every=20, **changes),
     )
-    _, rows = train(learning, copy.deepcopy(half_trained), beta=0.0, seed=1)
+    _, rows = train(learning, copy.deepcopy(half_trained), EVERYTHING, beta=0.0, seed=1)
     assert rows[-1]["success_probability"] > rows[0]["success_probability"] + 0.05
+    assert rows[-1]["kl_floor"] > 0.001
+
+
+def test_success_is_reported_at_the_sampling_temperature(half_trained):
+    cool = GrpoJob(
+        device="cpu", policy=FULL_SIZE, grpo=grpo_settings(iterations=1, temperature=0.7)
+    )
+    _, rows = train(cool, copy.deepcopy(half_trained), EVERYTHING, beta=0.0, seed=1)
+    exam = prepare_exam(EVERYTHING.held_out, half_trained.head.weight)
+    expected = grade(answer(half_trained, exam, 0.7), exam)
+    assert {key: rows[0][key] for key in expected} == expected
+    assert rows[0]["kl_floor"] == 0
+    assert expected != grade(answer(half_trained, exam), exam)
+
+
+def test_a_strong_kl_in_the_loss_holds_the_policy_at_its_start(half_trained):
+    """By k2 or k3; the gradient of k1 holds nothing, and is noise that carries the policy off."""
+
+    def mean_kl(beta, kl_estimator="k3"):
+        changes = {"group_size": 8, "minibatch_size": 32, "learning_rate": 3e-4}
+        settings = grpo_settings(iterations=8, kl_estimator=kl_estimator, **changes, **KL_IN_LOSS)
+        strong = GrpoJob(device="cpu", policy=FULL_SIZE, grpo=settings)
+        _, rows = train(strong, copy.deepcopy(half_trained), EVERYTHING, beta, seed=1)
+        return np.mean([row["kl"] for row in rows[1:]])
+
+    free = mean_kl(0.0)
+    assert mean_kl(10.0, "k3") < free / 4
+    assert mean_kl(10.0, "k2") < free / 4
+    assert mean_kl(10.0, "k1") > 2 * free

@@ -1,6 +1,7 @@
 """Sampling: the right distribution, and log-probabilities that belong to it."""
 
 import plain
+import pytest
 import torch
 from scipy import stats
 
@@ -11,13 +12,17 @@ from rlvr.streams import stream
 ANSWERS = torch.cartesian_prod(*[torch.arange(13)] * 3)
 
 
-def test_sampled_frequencies_are_the_exact_probabilities(small_policy):
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_sampled_frequencies_are_the_exact_probabilities(small_policy, temperature):
     prompt = encode_prompt(torch.tensor([47]), torch.tensor([85]))
     draws = 60_000
     with torch.no_grad():
         small_policy.head.weight *= 3  # less uniform than at the start
-        exact = small_policy.log_probs(prompt.expand(len(ANSWERS), -1), ANSWERS).sum(1).exp()
-    sampled = rollout(small_policy, prompt.expand(draws, -1), stream(0, "grpo_completions", 1))
+        logits = plain.answer_logits(small_policy, prompt.expand(len(ANSWERS), -1), ANSWERS)
+    probs = (logits / temperature).softmax(dim=-1)
+    exact = probs.gather(-1, ANSWERS.unsqueeze(-1)).squeeze(-1).prod(dim=1)
+    noise = stream(0, "grpo_completions", 1)
+    sampled = rollout(small_policy, prompt.expand(draws, -1), noise, temperature)
     index = (sampled.completions * torch.tensor([169, 13, 1])).sum(dim=1)
     observed, expected = index.bincount(minlength=len(ANSWERS)).double(), exact * draws
     common = expected >= 5
@@ -29,15 +34,16 @@ def test_sampled_frequencies_are_the_exact_probabilities(small_policy):
     assert stats.chisquare(*pooled).pvalue > 0.001
 
 
-def test_log_probs_and_entropy_are_those_of_the_sampling_policy(small_policy):
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_log_probs_and_entropy_are_those_of_the_sampling_policy(small_policy, temperature):
     a, b = torch.arange(40), torch.arange(40) + 50
     prompts = encode_prompt(a, b)
-    sampled = rollout(small_policy, prompts, stream(0, "grpo_completions", 1))
+    sampled = rollout(small_policy, prompts, stream(0, "grpo_completions", 1), temperature)
     with torch.no_grad():
-        log_probs = small_policy.log_probs(prompts, sampled.completions)
+        log_probs = small_policy.log_probs(prompts, sampled.completions, temperature)
         logits = plain.answer_logits(small_policy, prompts, sampled.completions)
     torch.testing.assert_close(sampled.log_probs, log_probs, rtol=1e-12, atol=1e-12)
-    entropy = torch.distributions.Categorical(logits=logits).entropy()
+    entropy = torch.distributions.Categorical(logits=logits / temperature).entropy()
     torch.testing.assert_close(sampled.entropy, entropy, rtol=1e-12, atol=1e-12)
 
 

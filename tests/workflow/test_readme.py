@@ -22,7 +22,7 @@ def block(language: str, start: str) -> str:
 def test_a_teacher_a_recipe_and_a_study_are_an_overlay(finished):
     done = finished.snakemake(
         "--dry-run", "--quiet", "rules",
-        targets=["results/tables/group_size.parquet"],
+        targets=["results/tables/half_truth.parquet"],
         overlay=block("yaml", "teachers:"),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -35,12 +35,12 @@ def test_a_figure_is_one_module_and_one_entry(finished, tmp_path):
         source = ROOT / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
     shutil.copytree(finished.folder / "results", tmp_path / "results")
-    module = block("python", '"""Figure 4')
-    (tmp_path / "src/rlvr/figures/fig4_entropy.py").write_text(module)
+    module = block("python", '"""Figure 6')
+    (tmp_path / "src/rlvr/figures/fig6_entropy.py").write_text(module)
     config = tmp_path / "config.yaml"
-    entry = block("yaml", "  fig4_entropy:")
+    entry = block("yaml", "  fig6_entropy:")
     config.write_text(config.read_text().replace("figures:\n", f"figures:\n{entry}", 1))
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", "results/fig4_entropy.pdf"]
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "results/fig6_entropy.pdf"]
     done = subprocess.run(
         [*command, "--configfile", TINY],
         cwd=tmp_path,
@@ -49,7 +49,7 @@ def test_a_figure_is_one_module_and_one_entry(finished, tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    (page,) = PdfReader(tmp_path / "results/fig4_entropy.pdf").pages
+    (page,) = PdfReader(tmp_path / "results/fig6_entropy.pdf").pages
     assert "entropy" in page.extract_text()
 
 

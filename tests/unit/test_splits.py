@@ -1,0 +1,236 @@
+"""Splits of the prompts: which are trained on, which stop SFT, and which are reported on."""
+
+import copy
+
+import plain
+import pytest
+import torch
+from helpers import FULL_SIZE, SMALL, grpo_settings
+
+from rlvr import grpo, sft
+from rlvr.addition import (
+    PROMPTS,
+    all_prompts,
+    encode_answer,
+    encode_prompt,
+    is_carry,
+    operands,
+    verify,
+)
+from rlvr.errors import UserError
+from rlvr.policy import Policy
+from rlvr.runs import GrpoRun, SftRun
+from rlvr.settings import (
+    GrpoJob,
+    SftJob,
+    SftSettings,
+    SplitSettings,
+    StoppingSettings,
+    TeacherSettings,
+)
+from rlvr.splits import split_prompts
+
+SPLIT = SplitSettings(validation=1000, held_out=600)
+
+
+def sft_job(steps=40, stopping=None, split=SPLIT, policy=SMALL, **changes):
+    return SftJob(
+        device="cpu",
+        policy=policy,
+        teacher=TeacherSettings(truth_probability=1.0, split=split, stopping=stopping),
+        sft=SftSettings(**{"learning_rate": 3e-3, "steps": steps, "batch_size": 256} | changes),
+    )
+
+
+# --- The split itself -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("validation", "held_out"), [(1000, 2000), (1, 1), (4000, 5999)])
+def test_parts_have_the_sizes_asked_for_and_share_no_prompt(validation, held_out):
+    split = split_prompts(SplitSettings(validation=validation, held_out=held_out))
+    sizes = [PROMPTS - validation - held_out, validation, held_out]
+    assert [len(part) for part in split] == sizes
+    assert torch.equal(torch.cat(split).sort().values, torch.arange(PROMPTS))
+    assert all((part.diff() > 0).all() for part in split)
+
+
+def test_parts_are_random_and_the_same_each_time():
+    split = split_prompts(SPLIT)
+    torch.manual_seed(7)
+    torch.rand(3)
+    assert all(torch.equal(x, y) for x, y in zip(split, split_prompts(SPLIT), strict=True))
+    for part in split:
+        share = is_carry(*operands(part)).double().mean().item()
+        assert share == pytest.approx(0.6975, abs=4 * (0.6975 * 0.3025 / len(part)) ** 0.5)
+        assert part.double().mean().item() == pytest.approx(
+            PROMPTS / 2, abs=4 * PROMPTS / (12 * len(part)) ** 0.5
+        )
+
+
+def test_without_a_split_every_prompt_is_trained_on_and_reported_on():
+    split = split_prompts(None)
+    assert split.train is None
+    assert len(split.validation) == 0
+    assert torch.equal(split.held_out, torch.arange(PROMPTS))
+
+
+# --- What runs do with it -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trained_on(monkeypatch):
+    """The prompts, as indices, that log-probabilities with a gradient were computed of."""
+    seen = []
+    log_probs = Policy.log_probs
+
+    def recording(policy, prompts, answers, temperature=1.0):
+        if torch.is_grad_enabled():
+            _, a_tens, a_units, _, b_tens, b_units, _ = prompts.T
+            seen.append(1000 * a_tens + 100 * a_units + 10 * b_tens + b_units)
+        return log_probs(policy, prompts, answers, temperature)
+
+    monkeypatch.setattr(Policy, "log_probs", recording)
+    return seen
+
+
+def distinct(seen):
+    return set(torch.cat(seen).tolist())
+
+
+def plain_report(policy, prompts, temperature=1.0):
+    """Accuracy and success probability on some prompts by decoding token by token."""
+    a, b = operands(prompts)
+    tokens, carry = encode_prompt(a, b), is_carry(a, b)
+    right = verify(a, b, plain.greedy(policy, tokens)).double()
+    with torch.no_grad():
+        log_probs = plain.log_probs(policy, tokens, encode_answer(a + b), temperature)
+    success = log_probs.sum(dim=1).double().exp()
+    return {
+        "accuracy": right.mean().item(),
+        "accuracy_carry": right[carry].mean().item(),
+        "success_probability": success.mean().item(),
+        "success_probability_carry": success[carry].mean().item(),
+    }
+
+
+def reported(row, expected):
+    return {key: row[key] for key in expected}
+
+
+def test_sft_trains_on_the_training_part_alone(trained_on):
+    train_part = set(split_prompts(SPLIT).train.tolist())
+    for seed in (1, 2):  # whatever the seed
+        trained_on.clear()
+        sft.train(sft_job(), seed)
+        assert distinct(trained_on) <= train_part
+        assert len(distinct(trained_on)) > 0.6 * len(train_part)
+
+
+@pytest.mark.parametrize("changes", [{}, {"kl_placement": "loss"}])
+def test_grpo_trains_on_the_training_part_alone(half_trained, trained_on, changes):
+    # Of so small a part that a draw from anywhere else could not go unseen.
+    split = split_prompts(SplitSettings(validation=1000, held_out=8900))
+    settings = grpo_settings(iterations=6, prompts_per_iteration=32, evaluate_every=6, **changes)
+    job = GrpoJob(device="cpu", policy=FULL_SIZE, grpo=settings)
+    grpo.train(job, copy.deepcopy(half_trained), split, 0.04, 1)
+    assert distinct(trained_on) <= set(split.train.tolist())
+    assert len(distinct(trained_on)) > 60
+
+
+def test_sft_reports_the_held_out_part_alone():
+    job = sft_job(steps=60, policy=FULL_SIZE)
+    policy, rows = sft.train(job, 1)
+    expected = plain_report(policy, split_prompts(SPLIT).held_out)
+    assert reported(rows[-1], expected) == pytest.approx(expected, rel=1e-5)
+    everywhere = verify(*all_prompts(), plain.greedy(policy, encode_prompt(*all_prompts())))
+    assert expected["accuracy"] > 0
+    assert expected["accuracy"] != pytest.approx(everywhere.mean().item(), rel=1e-3)
+
+
+def test_grpo_reports_the_held_out_part_alone(half_trained):
+    start = copy.deepcopy(half_trained).double()
+    split, temperature = split_prompts(SPLIT), 0.7
+    settings = grpo_settings(temperature=temperature, learning_rate=1e-3)
+    job = GrpoJob(device="cpu", policy=FULL_SIZE, grpo=settings)
+    policy, rows = grpo.train(job, start, split, 0.0, 1)
+    before, after = (plain_report(one, split.held_out, temperature) for one in (start, policy))
+    assert reported(rows[0], before) == pytest.approx(before, rel=1e-9)
+    assert reported(rows[-1], after) == pytest.approx(after, rel=1e-9)
+    assert before["accuracy"] != after["accuracy"]
+
+
+def test_grpo_takes_the_split_of_the_sft_run_that_it_starts_from(tmp_path, trained_on):
+    split = SplitSettings(validation=1000, held_out=8900)
+    sft.SftStage(
+        **dict(sft_job(steps=5, split=split)),
+        run=SftRun(teacher="partial", seed=1),
+        policy_out=tmp_path / "sft.safetensors",
+        metrics_out=tmp_path / "sft.parquet",
+    ).cli_cmd()
+    # With the KL in the loss, so that each completion counts, however unlucky.
+    settings = grpo_settings(kl_placement="loss")
+    grpo.GrpoStage(
+        **dict(GrpoJob(device="cpu", policy=SMALL, grpo=settings)),
+        run=GrpoRun(recipe="base", teacher="partial", beta=0.04, seed=1),
+        sft_policy=tmp_path / "sft.safetensors",
+        policy_out=tmp_path / "grpo.safetensors",
+        metrics_out=tmp_path / "grpo.parquet",
+    ).cli_cmd()
+    assert distinct(trained_on) <= set(split_prompts(split).train.tolist())
+
+
+# --- The stopping rule ----------------------------------------------------------------------------
+
+CHECKS = [20, 40, 60, 80]
+
+
+@pytest.fixture(scope="module")
+def validation_curve():
+    """Accuracy on the validation prompts, by plain decoding, after so many steps of SFT."""
+    accuracies, prompts = [], split_prompts(SPLIT).validation
+    for steps in CHECKS:
+        policy, _ = sft.train(sft_job(steps, learning_rate=1e-2), 1)
+        accuracies.append(plain_report(policy, prompts)["accuracy"])
+    return accuracies
+
+
+def stopped(validation_accuracy, steps=200, every=20):
+    rule = StoppingSettings(validation_accuracy=validation_accuracy, every=every)
+    return sft.train(sft_job(steps, rule, learning_rate=1e-2), 1)
+
+
+@pytest.mark.parametrize("check", range(len(CHECKS)))
+def test_sft_stops_at_the_first_check_that_reaches_the_accuracy(validation_curve, check):
+    threshold = validation_curve[check]
+    first = next(i for i, accuracy in enumerate(validation_curve) if accuracy >= threshold)
+    policy, rows = stopped(threshold)
+    assert len(rows) == CHECKS[first]
+    looked = {row["step"]: row["validation_accuracy"] for row in rows if row["step"] in CHECKS}
+    assert list(looked.values()) == validation_curve[: first + 1]
+    assert all(row["validation_accuracy"] is None for row in rows if row["step"] not in CHECKS)
+    # It is the policy that as many steps without a rule would have made, reported as ever.
+    same, _ = sft.train(sft_job(CHECKS[first], learning_rate=1e-2), 1)
+    assert torch.equal(policy.head.weight, same.head.weight)
+    expected = plain_report(policy, split_prompts(SPLIT).held_out)
+    assert reported(rows[-1], expected) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_curve_rises_so_that_thresholds_differ(validation_curve):
+    assert validation_curve[-1] > validation_curve[0]
+
+
+def test_the_last_step_is_a_check_too(validation_curve):
+    best = validation_curve.index(max(validation_curve))
+    assert len(stopped(validation_curve[best], steps=CHECKS[best])[1]) == CHECKS[best]
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "steps", "every"),
+    [
+        (1.0, 40, 20),
+        (0.0, 40, 50),  # it never looks
+    ],
+)
+def test_an_accuracy_that_is_never_reached_is_an_error(accuracy, steps, every):
+    with pytest.raises(UserError, match=r"validation accuracy.*Give SFT more steps"):
+        stopped(accuracy, steps, every)
