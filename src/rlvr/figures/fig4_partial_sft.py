@@ -83,14 +83,14 @@ def draw_distribution(axes: Axes, rows: pd.DataFrame, group_size: int) -> None:
     colors = plt.get_cmap("cividis")(np.linspace(0, 1, group_size + 1))
     iterations = sorted(trained.iteration.unique())
     axes.stackplot(iterations, mean.T.to_numpy(), colors=colors)
-    axes.set(ylim=(0, 1), ylabel="share of groups", title=f"right completions of {group_size}")
+    axes.set(ylim=(0, 1), ylabel="share of groups", title="groups by right completions")
     axes.grid(visible=False)
     # Each share is named where it stands at the end.
     tops = mean.iloc[-1].cumsum()
     for k, (top, share) in enumerate(zip(tops, mean.iloc[-1], strict=True)):
         if share > 0.02:
             axes.annotate(
-                str(k), xy=(1, top - share / 2), xycoords=("axes fraction", "data"),
+                f"{k} of {group_size}", xy=(1, top - share / 2), xycoords=("axes fraction", "data"),
                 xytext=(6, 0), textcoords="offset points", va="center", fontsize=9,
             )  # fmt: skip
 
