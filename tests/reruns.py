@@ -140,8 +140,8 @@ SETTINGS = [
     ),
     (
         "a setting of `grpo`",
-        "grpo.learning_rate",
-        setting("grpo.learning_rate", 0.01),
+        "grpo.epochs",
+        setting("grpo.epochs", 3),
         jobs(*FROM_GRPO),
     ),
     (
@@ -305,7 +305,8 @@ MODULES = [
     ),
     ("code of {}", "grpo rollout schemas", jobs(*FROM_GRPO)),
     ("code of {}", "table", jobs(*FROM_TABLES)),
-    ("code of {}", "arms studies theory", jobs(*READERS)),
+    ("code of {}", "arms studies", jobs(*READERS)),
+    ("code of {}", "theory", jobs("figure fig[1235]*", "claims")),
     ("code of {}", "figures/__init__ figures/stage figures/style", jobs("figure *")),
     *(("code of one figure", f"figures/{name}", jobs(f"figure {name}")) for name in FIGURES),
     ("code of {}", "fixed_points", jobs("figure fig5*")),
@@ -478,7 +479,7 @@ UNSEEN = [
     (
         "a setting or code, after results were copied without `.snakemake/`",
         "setting-in-a-fresh-clone",
-        several(forget_snakemake, setting("grpo.learning_rate", 0.01)),
+        several(forget_snakemake, setting("grpo.epochs", 3)),
         jobs(),
     ),
 ]
