@@ -58,13 +58,13 @@ class Measured:
 
 def measured(row: Mapping[str, Any]) -> Measured:
     """A row of the ledger, as templates name it."""
-    ends = [row["interval_low"], row["interval_high"]]
+    interval = in_words([row["interval_low"], row["interval_high"]], row["unit"], ", ")
     return Measured(
         document=in_words(row["document"], row["unit"]),
         ours=in_words(row["ours"], row["unit"]),
         seeds=", ".join(map(str, row["seeds"])) or None,
         mean=row["mean"],
-        interval=f"[{in_words(ends, row['unit'], ', ')}]" if ends == ends else "(no interval)",
+        interval=f"[{interval}]" if interval else "(no interval)",
         theory=row["theory"],
         limits=limits_in_words(row["low"], row["high"]),
         bound=row["failure_rate_bound"],
@@ -111,14 +111,15 @@ class Blanks(string.Formatter):
             raise UserError(f"{blank}: a claim has no field {field!r}; it has {', '.join(fields)}.")
         value = fields[field]
         if value is None or value != value:
-            raise UserError(
-                f"{blank}: the ledger has no such value; verdict: {fields['verdict']}."
-            )
+            raise UserError(f"{blank}: the ledger has no such value; verdict: {fields['verdict']}.")
         return value, claim
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        """The value in its format."""
-        text = super().format_field(value, format_spec)
+        """The value in its format. Raises a `UserError` where that is for another kind of value."""
+        try:
+            text = super().format_field(value, format_spec)
+        except ValueError:
+            raise UserError(f"not a format for {value!r}: {format_spec!r}.") from None
         return with_minus(text) if isinstance(value, float) else text
 
 
@@ -126,7 +127,7 @@ def fill(template: str, blanks: Mapping[str, Any]) -> str:
     """A template with its blanks filled in. Raises a `UserError` where that cannot be done."""
     try:
         return Blanks().vformat(template, (), blanks)
-    except ValueError as error:  # a lone brace, a format that does not fit
+    except ValueError as error:  # a lone brace
         raise UserError(f"{error}. A brace that is meant is written twice.") from None
 
 

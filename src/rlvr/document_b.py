@@ -1,7 +1,8 @@
 """Document B's claims, and its disagreement with document A; see `rlvr.document_a` for the form.
 
-The rules were fixed before the workflow's first results on them were seen. Trial runs, on few seeds
-of another implementation, were known; the limits come from the document's words, not from those.
+The rules were fixed before the workflow's first results on them were seen, but for one run of
+figure 4's; trial runs of another implementation were known. The limits come from the document's
+words, not from those.
 """
 
 from math import inf

@@ -14,11 +14,12 @@ from matplotlib.lines import Line2D
 
 from rlvr import theory
 from rlvr.arms import Arm
+from rlvr.errors import UserError
 from rlvr.figures import intervals, stage, style
 from rlvr.fixed_points import rest_advantage, rest_loss_k3
 from rlvr.studies import Studies
 
-COLORS = (style.BLUE, style.GREY, style.RED)  # learning rates, in order
+COLORS = (style.BLUE, style.GREY, style.RED, "black", "#E69F00")  # learning rates, in order
 MARKS = {
     "advantage": {"linestyle": "-", "marker": "o", "markersize": 5},
     "loss": {"linestyle": "--", "marker": "s", "markersize": 5, "markerfacecolor": "white"},
@@ -43,7 +44,14 @@ def curves_of(studies: Studies) -> dict[Curve, dict[float, Arm]]:
         both = tuple(MARKS) if arm.beta == 0 else (grpo["kl_placement"],)
         for placement in both:
             curve = Curve(arm.teacher, placement, grpo["learning_rate"])
-            curves.setdefault(curve, {})[arm.beta] = arm
+            other = curves.setdefault(curve, {}).setdefault(arm.beta, arm)
+            if other != arm:
+                raise UserError(
+                    f"figure 5 has one place for {arm} and {other}: it tells recipes apart by "
+                    "kl_placement and learning_rate alone. Leave one of them out of its studies."
+                )
+    if len({curve.learning_rate for curve in curves}) > len(COLORS):
+        raise UserError(f"figure 5 has colours for {len(COLORS)} learning rates, not for more.")
     return {curve: dict(sorted(curves[curve].items())) for curve in sorted(curves)}
 
 
@@ -59,7 +67,7 @@ def draw(studies: Studies, iterations: int) -> Figure:
     methods: set[str] = set()
     for (teacher, placement, rate), arms in curves.items():
         success, kl = panels[:, teachers.index(teacher)]
-        color = COLORS[rates.index(rate) % len(COLORS)]
+        color = COLORS[rates.index(rate)]
         ends = {beta: at_the_end(studies.rows(arm), iterations) for beta, arm in arms.items()}
 
         def place(beta: float, shift: float = SHIFT[placement]) -> float:
@@ -82,7 +90,7 @@ def draw(studies: Studies, iterations: int) -> Figure:
     panels[0, 0].set(ylabel=f"success probability at iteration {iterations}", ylim=(0, 1.02))
     panels[1, 0].set(ylabel="KL(policy || SFT policy), nats per sequence", yscale="log")
     panels[1, 0].set(ylim=(0.02, None))  # the intervals of three seeds reach below 0
-    draw_legend(figure, rates, methods)
+    draw_legend(figure, rates, estimators_of(studies), methods)
     return figure
 
 
@@ -120,7 +128,15 @@ def scientific(value: float) -> str:
     return f"{float(mantissa):g}e{int(exponent)}"
 
 
-def draw_legend(figure: Figure, rates: list[float], methods: set[str]) -> None:
+def estimators_of(studies: Studies) -> str:
+    """The estimators of the KL where it is in the loss."""
+    every = [made["settings"]["grpo"] for made in studies.arms]
+    return ", ".join(
+        sorted({grpo["kl_estimator"] for grpo in every if grpo["kl_placement"] == "loss"})
+    )
+
+
+def draw_legend(figure: Figure, rates: list[float], estimators: str, methods: set[str]) -> None:
     """Colours are learning rates, line styles placements."""
 
     def line(label: str, **look: object) -> Line2D:
@@ -132,7 +148,7 @@ def draw_legend(figure: Figure, rates: list[float], methods: set[str]) -> None:
     ]
     others = [
         line("KL off the advantage (document A)", color=style.GREY, **MARKS["advantage"]),
-        line("KL in the loss, k3 (document B)", color=style.GREY, **MARKS["loss"]),
+        line(f"KL in the loss, {estimators} (document B)", color=style.GREY, **MARKS["loss"]),
         line("theory: resting points of either", color="black", linewidth=1),
         line("least KL for that success", color=style.GREY, linewidth=0, marker="_", markersize=9),
         line(f"bars: {intervals.in_words(methods)}", color=style.GREY, linewidth=1),

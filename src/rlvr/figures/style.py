@@ -75,5 +75,6 @@ def theory_note(axes: Axes, value: float, text: str, color: str) -> None:
 
 def legend(axes: Axes, rows: pd.DataFrame, title: str = "", **placed: Any) -> None:
     """The legend, headed by what thick and thin lines are."""
-    heading = f"mean of {rows.seed.nunique()} seeds; thin: each seed{title}"
+    seeds = rows.seed.nunique()
+    heading = f"mean of {seeds} seeds; thin: each seed{title}" if seeds > 1 else "one seed"
     axes.legend(title=heading, title_fontsize=9, alignment="left", **placed)

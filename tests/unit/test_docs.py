@@ -1,0 +1,188 @@
+"""The figures' pages and the how-to: the ledger fills their blanks, the config takes overlays."""
+
+import dataclasses
+import importlib.util
+import re
+import sys
+from math import inf, nan
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from helpers import ROOT
+from tiny_workflow import merge
+
+from rlvr.arms import PARTIAL, PARTIAL_FREE
+from rlvr.claims import ALL_CLAIMS
+from rlvr.errors import UserError
+from rlvr.figures import style
+from rlvr.ledger import CLAIMS, Claim, judge
+from rlvr.settings import FIGURES, load_config
+from rlvr.studies import Studies
+
+DOCS = ROOT / "docs"
+TEMPLATES = {path.stem: path.read_text("utf-8") for path in (DOCS / "templates").glob("*.md")}
+HOW_TO = (DOCS / "how-to.md").read_text("utf-8")
+PAGES = {**TEMPLATES, "how-to": HOW_TO}
+
+
+@pytest.fixture(scope="module")
+def update():
+    """docs/update.py, which is no part of a package."""
+    spec = importlib.util.spec_from_file_location("docs_update", DOCS / "update.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def row_of(claim, values):
+    """The ledger's row of a claim, had it been measured so."""
+    has_theory = claim.theory is not Claim.theory
+    theory = 0.84 if has_theory else nan
+    made_up = dataclasses.replace(
+        claim, measure=lambda _: values, theory=lambda _: theory, timed=False
+    )
+    return judge(made_up, None, 0.95)
+
+
+@pytest.fixture
+def ledger():
+    """A made-up ledger of all claims; one seed never gets where a claim says."""
+    values = {"parameters": {None: 69_325.0}, "carry_lifted_in": {1: 10.0, 2: inf, 3: 20.0}}
+    return {c.key: row_of(c, values.get(c.key, {1: 0.5, 2: -0.25, 3: 1.0})) for c in ALL_CLAIMS}
+
+
+# --- Blanks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
+def test_every_blank_of_a_template_is_filled(template, update, ledger, config):
+    page = update.fill(template, update.blanks_for(ledger.values(), config))
+    assert not re.search(r"[{}]|\bnan\b|\bNone\b", page)
+
+
+def test_every_claim_but_those_of_time_is_on_a_page():
+    blanks = set(re.findall(r"\{([\w-]+)[.}]", "".join(TEMPLATES.values())))
+    keys = {claim.key for claim in ALL_CLAIMS}
+    assert blanks - {"resting_points"} == keys - {"run_time"}
+
+
+def test_numbers_are_written_as_in_the_ledger(update, ledger, config):
+    blanks = update.blanks_for(ledger.values(), config)
+    text = "{carry_lifted.ours} {carry_lifted.mean:.2f} {carry_lifted_in.ours} {parameters.ours}"
+    assert update.fill(text, blanks) == "0.500 / −0.250 / 1.000 0.42 10 / never / 20 69,325"
+    text = "{anchor_matters_lr1e-4.limits}; {cold_learns_nothing.limits}; {carry_lifted.seeds}"
+    assert update.fill(text, blanks) == "−0.1 to 0.1; at most 0.05; 1, 2, 3"
+    assert update.fill("{anchor_matters_lr1e-3.limits}", blanks) == "at least 0.1"
+    low, high = (ledger["carry_lifted"][f"interval_{end}"] for end in ("low", "high"))
+    assert update.fill("{carry_lifted.interval}", blanks) == f"[{low:.3f}, {high:.3f}]"
+    assert update.fill("{carry_lifted_in.interval}", blanks) == "(no interval)"
+
+
+@pytest.mark.parametrize(
+    ("blank", "message"),
+    [
+        ("{carry_lifte.mean}", "no claim carry_lifte. Did you mean carry_lifted?"),
+        ("{carry_lifted.men}", "no field 'men'; it has document, ours"),
+        ("{carry_lifted}", "no field ''"),
+        ("{carry_lifted.mean.real}", "no field 'mean.real'"),
+        ("{}", "no claim"),
+        ("{carry_lifted.mean", "written twice"),
+        ("{carry_lifted.ours:.3f}", "not a format for '0.500 / −0.250 / 1.000': '.3f'"),
+        ("{no_collapse.document}", "no such value; verdict: fails"),
+        ("{largest_kl.theory:.3f}", "no such value"),
+        ("{carry_lifted_in.mean:.3f}", "no such value"),
+    ],
+)
+def test_a_blank_that_nothing_fills_is_refused(blank, message, update, ledger, config):
+    blanks = update.blanks_for(ledger.values(), config)
+    with pytest.raises(UserError, match=re.escape(message)):
+        update.fill(f"a text {blank}", blanks)
+
+
+def test_what_was_not_measured_is_refused(update, ledger, config):
+    (claim,) = (c for c in ALL_CLAIMS if c.key == "carry_lifted")
+    for values in ({}, {1: nan, 2: 1.0}):
+        rows = ledger | {"carry_lifted": row_of(claim, values)}
+        with pytest.raises(UserError, match="verdict: not measured"):
+            update.fill("{carry_lifted.ours}", update.blanks_for(rows.values(), config))
+
+
+@pytest.fixture
+def docs(tmp_path, update, monkeypatch, ledger):
+    """A folder in place of docs/, with one template, and results beside it."""
+    (tmp_path / "templates").mkdir()
+    pq.write_table(pa.Table.from_pylist(list(ledger.values()), CLAIMS), tmp_path / "claims.parquet")
+    monkeypatch.setattr(update, "DOCS", tmp_path)
+    return tmp_path
+
+
+def test_pages_are_written_all_or_none(docs, update):
+    (docs / "templates/fig1.md").write_text("# One\n\n{carry_lifted.mean:.3f}\n")
+    update.write_pages(docs)
+    note, page = (docs / "fig1.md").read_text("utf-8").split("\n\n", 1)
+    assert "templates/fig1.md" in note
+    assert page == "# One\n\n0.417\n"
+    (docs / "templates/fig1.md").write_text("changed")
+    (docs / "templates/fig2.md").write_text("{carry_lifte.mean}")
+    with pytest.raises(SystemExit, match=r"fig2\.md: .*Did you mean carry_lifted"):
+        update.write_pages(docs)
+    assert "0.417" in (docs / "fig1.md").read_text("utf-8")
+
+
+# --- Pages and their overlays ---------------------------------------------------------------------
+
+
+def test_each_figure_has_a_template_with_its_picture(config):
+    assert set(TEMPLATES) == set(config.figures)
+    for name, template in TEMPLATES.items():
+        assert f"](figures/{name}.png)" in template
+
+
+def test_links_lead_to_pages_and_headings():
+    headings = {re.sub(r"\W+", "-", h.lower()) for h in re.findall(r"^#+ (.*)$", HOW_TO, re.M)}
+    for page in PAGES.values():
+        for target in re.findall(r"\]\(([^)]+)\)", page):
+            file, _, anchor = target.partition("#")
+            known = {*(f"{name}.md" for name in PAGES), "claims.md"}
+            assert file in known | {f"figures/{name}.png" for name in TEMPLATES}, target
+            assert not anchor or anchor in headings, target
+
+
+def overlays():
+    """Each YAML block of the pages, and the commands between it and the next one."""
+    for name, page in PAGES.items():
+        for number, part in enumerate(page.split("```yaml\n")[1:]):
+            overlay, rest = part.split("```\n", 1)
+            commands = "".join(re.findall(r"```sh\n(.*?)```", rest, flags=re.DOTALL))
+            yield pytest.param(overlay, commands, id=f"{name}-{number}")
+
+
+@pytest.mark.parametrize(("overlay", "commands"), list(overlays()))
+def test_overlays_pass_and_their_commands_ask_for_what_there_is(
+    overlay, commands, raw_config, monkeypatch
+):
+    own = re.findall(r"`(\w+)\.py` into `src/rlvr/figures/`", HOW_TO)
+    monkeypatch.setattr("rlvr.settings.FIGURES", [*FIGURES, *own])
+    config = load_config(merge(raw_config, yaml.safe_load(overlay)))
+    assert "snakemake --cores 4 results/" in commands
+    for target in re.findall(r" results/(\S+)", commands):
+        tables = {f"tables/{study}.parquet" for study in config.studies}
+        assert target in tables | {f"{figure}.pdf" for figure in config.figures} | {"claims.md"}
+
+
+def test_the_figure_of_the_how_to_draws():
+    (code,) = (c for c in re.findall(r"```python\n(.*?)```", HOW_TO, re.DOTALL) if "draw(" in c)
+    arms = pd.DataFrame([PARTIAL, PARTIAL_FREE]).merge(pd.DataFrame({"seed": [1, 2]}), "cross")
+    rows = arms.merge(pd.DataFrame({"iteration": range(4), "entropy": [nan, 3, 2, 1]}), "cross")
+    module = {"__name__": "fig6_entropy"}
+    exec(compile(code, "how-to.md", "exec"), module)
+    style.use()
+    (axes,) = module["draw"](Studies(rows, []), 3).axes
+    assert [line.get_label() for line in axes.lines if line.get_linewidth() == 2] == [
+        "beta 0.04",
+        "beta 0",
+    ]
