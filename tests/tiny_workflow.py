@@ -32,7 +32,7 @@ class Workflow:
         if overlay is not None:
             text = overlay if isinstance(overlay, str) else yaml.safe_dump(overlay)
             self.folder.mkdir(parents=True, exist_ok=True)
-            configs = [*configs, self.folder / "overlay.yaml"]
+            configs = [*configs, self.folder / f"overlay-{os.getpid()}.yaml"]
             configs[-1].write_text(text, encoding="utf-8")
         return [
             *(sys.executable, "-m", "snakemake", "--snakefile", self.project / "Snakefile"),
@@ -102,5 +102,7 @@ def merge(config: dict, overlay: dict) -> dict:
     merged = dict(config)
     for key, value in overlay.items():
         old = merged.get(key)
-        merged[key] = merge(old, value) if isinstance(old, dict) else value
+        merged[key] = (
+            merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        )
     return merged

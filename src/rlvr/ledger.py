@@ -216,8 +216,8 @@ def as_markdown(rows: Sequence[dict[str, Any]], confidence: float) -> str:
             *sections,
             "## When a claim holds",
             "",
-            "Fixed before this workflow's first results on them were seen (document B's but for one "
-            "run of its figure 4, and for trial runs elsewhere). A seed holds if it lies within",
+            "Fixed before this workflow's first results on them were seen (document B's but for "
+            "one run of its figure 4, and trial runs elsewhere). A seed holds if it lies within",
             "",
             *map(_rule_line, rows),
             "",

@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable, Mapping
 from copy import copy
 from pathlib import Path
+from types import NoneType
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
@@ -501,6 +502,8 @@ def _keys_at(model: Any, location: tuple[Any, ...]) -> list[str]:
     for part in location:
         if isinstance(model, type) and issubclass(model, BaseModel):
             model = model.model_fields[part].annotation
+            if NoneType in get_args(model):  # model | None
+                model = get_args(model)[0]
         else:  # dict[name, model]
             model = get_args(model)[-1]
     return list(model.model_fields)

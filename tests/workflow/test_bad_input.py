@@ -2,18 +2,23 @@
 
 import pickle
 import shlex
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from helpers import FULL_SIZE
+import yaml
+from helpers import FULL_SIZE, ROOT, TINY
 from safetensors.torch import load_file, save_file
+from tiny_workflow import merge
 
+from rlvr.errors import UserError
 from rlvr.policy import initial_policy, save_policy
 from rlvr.records import read_parquet, write_parquet
 from rlvr.schemas import METRICS
+from rlvr.settings import load_config
 
 SFT = "results/sft/teacher=weak/seed=1/policy.safetensors"
 GRPO = "results/grpo/recipe=base/teacher=weak/beta=0/seed=1"
@@ -56,7 +61,7 @@ CONFIGS = [
     ("sft: {learning_rate: 1e-3}\n", "sft.learning_rate: found '1e-3'."),
     ({"grpo": None}, "grpo: found None."),
     ({"seeds": "42"}, "seeds: found '42'. Input should be a valid list"),
-    ({"seeds": 0}, "seeds: found []. List should have at least 1 item"),
+    ({"seeds": 0}, "seeds: found 0. Value should have at least 1 item"),
     ({"grpo": {"kl_placement": "reward"}}, "grpo.kl_placement: found 'reward'. Input should be"),
     ({"device": "gpu"}, "device: found 'gpu'. Input should be 'cpu', 'cuda' or 'auto'"),
     # ranges
@@ -95,7 +100,9 @@ CONFIGS = [
     (teacher("../up"), NAMES),
     (teacher("two\nlines"), NAMES),
     (teacher("{wildcards.seed}"), NAMES),
-    # files
+]  # fmt: skip
+
+CONFIG_FILES = [
     ("seeds: [1, 2\ngrpo: {", "not valid JSON or YAML"),
     ("seeds: [1]\nseeds: [2]\n", "the key seeds is there twice"),
     ("- a list\n", "Config file must be given as JSON or YAML with keys at top level"),
@@ -103,11 +110,27 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize(("overlay", "message"), CONFIGS, ids=str)
-def test_config(finished, overlay, message):
+def test_config(overlay, message):
+    """All but those that are no YAML mapping are found by the check that the Snakefile calls."""
+    data = overlay if isinstance(overlay, dict) else yaml.safe_load(overlay)
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    tiny = merge(config, yaml.safe_load(TINY.read_text()))
+    with pytest.raises(UserError) as refusal:
+        load_config(merge(tiny, data))
+    assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("overlay", "message"),
+    [*CONFIGS[::8], *CONFIG_FILES, (teacher("$(touch hacked)"), NAMES)],
+    ids=str,
+)
+def test_config_stops_the_workflow_before_any_job(finished, overlay, message):
     before = finished.contents()
     done = finished.snakemake(overlay=overlay)
     assert message in done.stderr
     nothing_happened(finished, before, done)
+    assert not list(finished.folder.glob("hacked*"))
 
 
 def test_all_mistakes_are_named_at_once(finished):
@@ -159,13 +182,23 @@ def test_target(finished, target, message):
 # --- Files that are not what they should be -------------------------------------------------------
 
 
-def command_for(workflow, target):
-    """The stage's arguments that Snakemake prints for the job that makes a file."""
-    done = workflow.snakemake(
-        "--dry-run", "--printshellcmds", "--forcerun", target, targets=[target]
+@pytest.fixture(scope="module")
+def commands(finished):
+    """The stages' arguments that Snakemake prints for each job of the tiny workflow."""
+    done = finished.snakemake("--dry-run", "--printshellcmds", "--forceall")
+    lines = (line for line in done.stdout.splitlines() if line.startswith("Shell command: python"))
+    return [shlex.split(line.split("python -m ")[1].split(" > ")[0]) for line in lines]
+
+
+def command_for(commands, target):
+    """The arguments of the stage that makes a file."""
+    (making,) = (
+        command
+        for command in commands
+        for flag, value in pairwise(command)
+        if flag.endswith("-out") and value == target
     )
-    *_, last = (line for line in done.stdout.splitlines() if line.startswith("Shell command: "))
-    return shlex.split(last.removeprefix("Shell command: python -m ").split(" > ")[0])
+    return making.copy()
 
 
 def refused(workflow, arguments, *messages):
@@ -243,8 +276,8 @@ CHECKPOINTS = [
 @pytest.mark.parametrize(
     ("damage", "message"), CHECKPOINTS, ids=lambda x: getattr(x, "__name__", "")
 )
-def test_checkpoint(scratch, damage, message):
-    command = command_for(scratch, f"{GRPO}/metrics.parquet")
+def test_checkpoint(scratch, commands, damage, message):
+    command = command_for(commands, f"{GRPO}/policy.safetensors")
     damage(scratch.folder / SFT)
     refused(scratch, command, f"error: {SFT}: ", message)
 
@@ -315,8 +348,8 @@ METRICS_FILES = [
 @pytest.mark.parametrize(
     ("damage", "message"), METRICS_FILES, ids=lambda x: getattr(x, "__name__", "")
 )
-def test_metrics(scratch, damage, message):
-    command = command_for(scratch, TABLE)
+def test_metrics(scratch, commands, damage, message):
+    command = command_for(commands, TABLE)
     damage(scratch.folder / GRPO / "metrics.parquet")
     refused(scratch, command, message)
 
@@ -340,10 +373,10 @@ TABLES = [
 
 @pytest.mark.parametrize("target", ["results/fig1_rlvr_overturns.pdf", "results/claims.md"])
 @pytest.mark.parametrize(("damage", "message"), TABLES, ids=lambda x: getattr(x, "__name__", ""))
-def test_table(scratch, damage, message, target):
+def test_table(scratch, commands, damage, message, target):
     if (damage, target) == (of_another_study, "results/claims.md"):
         pytest.skip("the claims say 'not measured' where a run is missing")
-    command = command_for(scratch, target)
+    command = command_for(commands, target)
     damage(scratch.folder / TABLE)
     refused(scratch, command, message)
 
@@ -351,8 +384,8 @@ def test_table(scratch, damage, message, target):
 # --- Stages by hand -------------------------------------------------------------------------------
 
 
-def test_command_line_mistakes_are_all_named(scratch):
-    command = command_for(scratch, f"{GRPO}/metrics.parquet")
+def test_command_line_mistakes_are_all_named(scratch, commands):
+    command = command_for(commands, f"{GRPO}/policy.safetensors")
     command[command.index("--grpo.epochs") + 1] = "-2"
     command[command.index("--run.beta") + 1] = "-1"
     refused(
@@ -360,15 +393,15 @@ def test_command_line_mistakes_are_all_named(scratch):
     )
 
 
-def test_the_environment_is_not_read(scratch, monkeypatch):
-    command = command_for(scratch, TABLE)
+def test_the_environment_is_not_read(scratch, commands, monkeypatch):
+    command = command_for(commands, TABLE)
     for name in ("run", "policy", "device", "grpo", "seeds"):
         monkeypatch.setenv(name, "nonsense")
     assert scratch.stage(*command).returncode == 0
 
 
-def test_training_that_diverges_says_so(scratch):
-    command = command_for(scratch, SFT)
+def test_training_that_diverges_says_so(scratch, commands):
+    command = command_for(commands, SFT)
     command[command.index("--sft.learning-rate") + 1] = "1e30"
     refused(scratch, command, "the loss is not finite", "a smaller sft.learning_rate")
 

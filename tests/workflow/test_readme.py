@@ -8,6 +8,7 @@ import sys
 
 from helpers import ROOT, TINY
 from pypdf import PdfReader
+from tiny_workflow import PARTS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -31,7 +32,7 @@ def test_a_teacher_a_recipe_and_a_study_are_an_overlay(finished):
 
 
 def test_a_figure_is_one_module_and_one_entry(finished, tmp_path):
-    for name in ("Snakefile", "workflow", "profiles", "config.yaml", "src"):
+    for name in PARTS:
         source = ROOT / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
     shutil.copytree(finished.folder / "results", tmp_path / "results")
