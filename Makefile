@@ -2,6 +2,7 @@
 PYTHON ?= python3
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 RUN := . .venv/bin/activate &&
+DOCUMENT_A := results/fig1_rlvr_overturns.pdf results/fig2_unhackable_reward.pdf results/fig3_cold_start.pdf
 
 .PHONY: figures extended archive test benchmark gpu lint docs lock
 
@@ -23,7 +24,7 @@ benchmark: .venv/installed  ## the plain implementation and ours side by side: h
 gpu: .venv/installed  ## on a machine with CUDA: its tests, then document A's whole run there (Snakemake tells its time)
 	$(RUN) pytest tests/unit/test_cuda.py -rs && \
 	snakemake --cores $(CORES) --resources gpu=4 --quiet host reason --config device=cuda \
-	  --directory .cuda
+	  --directory .cuda $(DOCUMENT_A)
 
 lint: .venv/installed
 	$(RUN) ruff check . && ruff format --check . && snakefmt --check Snakefile workflow

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isinf, isnan
+from math import isinf, isnan
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ import yaml
 
 from rlvr.errors import UserError
 from rlvr.fixed_points import rest_advantage, rest_loss_k3
+from rlvr.ledger import number
 from rlvr.settings import Config, load_config
 
 ROOT = Path(__file__).parent.parent
@@ -76,8 +77,7 @@ def in_words(values: Sequence[float], unit: str, between: str = " / ") -> str | 
     """Numbers as the ledger writes them; None if there is none, or one was not measured."""
     if not values or any(map(isnan, values)):
         return None
-    kind = {"parameters": ",.0f", "iterations": ".3g", "minutes": ".3g"}.get(unit, ".3f")
-    return between.join("never" if v == inf else with_minus(format(v, kind)) for v in values)
+    return between.join(number(value, unit) for value in values)
 
 
 def limits_in_words(low: float, high: float) -> str:

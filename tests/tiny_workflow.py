@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -64,6 +65,14 @@ class Workflow:
             values = [part.split("=")[1] for part in wildcards[1].split(", ")] if wildcards else []
             started.add(" ".join([rule, *filter(None, ["/".join(values)])]))
         return started - {"all"}
+
+    def printed_commands(self) -> list[list[str]]:
+        """The stages' arguments of all jobs, from the commands that a dry run prints."""
+        done = self.snakemake("--dry-run", "--forceall", "--printshellcmds")
+        lines = (
+            line.partition("Shell command: python -m ")[2] for line in done.stdout.splitlines()
+        )
+        return [shlex.split(line.split(" > ")[0]) for line in lines if line]
 
     def stage(self, *arguments: str) -> subprocess.CompletedProcess:
         """Run a stage by hand."""

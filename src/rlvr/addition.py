@@ -6,13 +6,14 @@ There are only 10,000 prompts, so that whatever is said of the task can be check
 import torch
 from torch import Tensor
 
+from rlvr.values import PROMPTS
+
 PLUS, EQUALS, BOS = 10, 11, 12
 OUTPUT_CLASSES = 13  # digits 0-9, PLUS, EQUALS, BOS
 VOCABULARY = 14  # rows of the embedding table; document A has one more than it uses
 PROMPT_LENGTH = 6  # a_tens a_units + b_tens b_units =
 ANSWER_LENGTH = 3  # the sum with leading zeros, 000 to 198
 POSITIONS = 1 + PROMPT_LENGTH + ANSWER_LENGTH  # BOS, prompt, answer
-PROMPTS = 100 * 100
 
 
 def operands(index: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from rlvr import command_line
@@ -25,9 +26,10 @@ from rlvr.records import provenance, write_parquet
 from rlvr.rollout import rollout
 from rlvr.runs import GrpoRun
 from rlvr.schemas import METRICS
-from rlvr.settings import GrpoJob, GrpoSettings, KlEstimator, SftJob
+from rlvr.settings import GrpoJob, GrpoSettings, SftJob
 from rlvr.splits import Split, split_prompts
 from rlvr.streams import stream
+from rlvr.values import KlEstimator
 
 log = logging.getLogger("rlvr.grpo")
 
@@ -257,7 +259,14 @@ class GrpoStage(GrpoJob, command_line.Stage):
     def cli_cmd(self) -> None:
         """Train, then write weights and metrics."""
         sft_policy, sft_made_by = load_policy(self.sft_policy, self.policy)
-        split = split_prompts(SftJob.model_validate(sft_made_by["settings"]).teacher.split)
+        try:
+            teacher = SftJob.model_validate(sft_made_by["settings"]).teacher
+        except ValidationError:
+            raise UserError(
+                f"{self.sft_policy}: its metadata does not hold the settings of an SFT run of this "
+                "version. Make it again by rlvr.sft."
+            ) from None
+        split = split_prompts(teacher.split)
         policy, rows = train(self, sft_policy, split, self.run.beta, self.run.seed)
         made_by = provenance(
             "rlvr.grpo",

@@ -126,7 +126,8 @@ def judge(claim: Claim, evidence: Evidence, confidence: float) -> dict[str, Any]
 # --- The ledger as Markdown ----------------------------------------------------------------------
 
 
-def _number(value: float, unit: str) -> str:
+def number(value: float, unit: str) -> str:
+    """A number as the ledger writes it."""
     if isnan(value):
         return "–"
     if isinf(value):
@@ -141,18 +142,18 @@ def _number(value: float, unit: str) -> str:
 def _exact(value: float, unit: str) -> str:
     """A number that was not measured, in as many digits as it has, up to five decimals."""
     if unit != "fraction" or isnan(value) or isinf(value):
-        return _number(value, unit)
+        return number(value, unit)
     return f"{value:.5f}".rstrip("0").rstrip(".")
 
 
 def _ledger_line(row: dict[str, Any], confidence: float, common_seeds: list[int]) -> str:
     unit = row["unit"]
-    document, ours = ([_number(value, unit) for value in row[key]] for key in ("document", "ours"))
+    document, ours = ([number(value, unit) for value in row[key]] for key in ("document", "ours"))
     if row["seeds"] != common_seeds:
         ours = [f"{seed}: {value}" for seed, value in zip(row["seeds"], ours, strict=False)] or ours
-    mean = _number(row["mean"], unit) if row["seeds"] else ""
+    mean = number(row["mean"], unit) if row["seeds"] else ""
     if not isnan(row["interval_low"]):
-        low, high = (_number(row[key], unit) for key in ("interval_low", "interval_high"))
+        low, high = (number(row[key], unit) for key in ("interval_low", "interval_high"))
         mean += f" [{low}, {high}]"
     judged = f"**{row['verdict']}**"
     if not isnan(row["failure_rate_bound"]):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 import yaml
 from pydantic import (
@@ -31,13 +31,18 @@ from rlvr.arms import BASE, FIGURE_ARMS, Arm
 from rlvr.errors import UserError
 from rlvr.runs import GrpoRun, SftRun, all_runs
 from rlvr.values import (
+    PROMPTS,
+    AdvantageKind,
     Betas,
     Confidence,
     Count,
     Device,
+    KlEstimator,
+    KlPlacement,
     Name,
     Positive,
     Probability,
+    RatioKind,
     Seeds,
     Strict,
     unique,
@@ -45,15 +50,6 @@ from rlvr.values import (
 
 FIGURES = sorted(path.stem for path in (Path(__file__).parent / "figures").glob("fig*.py"))
 """Names of the figures that the package can draw: one module each."""
-
-
-PROMPTS = 10_000
-"""All there are; `rlvr.addition` knows them, but needs torch, and this module must not."""
-
-AdvantageKind = Literal["group_std", "group_mean", "rloo", "batch"]
-RatioKind = Literal["sequence", "token"]
-KlPlacement = Literal["advantage", "loss"]
-KlEstimator = Literal["k1", "k2", "k3"]
 
 # What a job can hold in a few gigabytes.
 MOST_WEIGHTS = 100_000_000

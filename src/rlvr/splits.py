@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rlvr.addition import PROMPTS
 from rlvr.settings import SplitSettings
 from rlvr.streams import stream
+from rlvr.values import PROMPTS
 
 
 class Split(NamedTuple):

@@ -51,9 +51,13 @@ class Studies(NamedTuple):
         """The q of the teacher that an arm started from."""
         return self.made_by(arm)["sft"]["settings"]["teacher"]["truth_probability"]
 
+    def grpo_settings(self, arm: Arm) -> dict[str, Any]:
+        """The settings of GRPO, by their names in the config."""
+        return self.made_by(arm)["settings"]["grpo"]
+
     def group_size(self, arm: Arm) -> int:
         """Completions per prompt, G."""
-        return self.made_by(arm)["settings"]["grpo"]["group_size"]
+        return self.grpo_settings(arm)["group_size"]
 
 
 def read_studies(paths: Sequence[Path]) -> Studies:

@@ -16,6 +16,11 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
+PROMPTS = 100 * 100
+"""All prompts that the task has: two numbers from 0 to 99."""
+MOST_SEEDS = 10_000
+
+
 def unique(values: list[Any]) -> list[Any]:
     """The list itself, if no value stands in it twice."""
     twice = sorted({str(value) for value in values if values.count(value) > 1})
@@ -32,7 +37,6 @@ def first_seeds(seeds: Any) -> Any:
     return list(range(42, 42 + seeds)) if is_number and seeds <= MOST_SEEDS else seeds
 
 
-MOST_SEEDS = 10_000
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -48,3 +52,7 @@ Seeds = Annotated[
 Beta = Annotated[float, Field(ge=0, le=1000)]
 Betas = Annotated[list[Beta], Field(min_length=1), AfterValidator(unique)]
 Device = Literal["cpu", "cuda", "auto"]
+AdvantageKind = Literal["group_std", "group_mean", "rloo", "batch"]
+RatioKind = Literal["sequence", "token"]
+KlPlacement = Literal["advantage", "loss"]
+KlEstimator = Literal["k1", "k2", "k3"]

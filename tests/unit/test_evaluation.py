@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr.addition import (
-    PROMPTS,
     all_prompts,
     encode_answer,
     encode_prompt,
@@ -21,6 +20,7 @@ from rlvr.addition import (
 )
 from rlvr.evaluation import Answers, answer, grade, kl_floor, prepare_exam
 from rlvr.policy import initial_policy
+from rlvr.values import PROMPTS
 
 ALL = torch.arange(PROMPTS)
 ANSWERS = torch.cartesian_prod(*[torch.arange(13)] * 3)

@@ -9,7 +9,6 @@ from helpers import FULL_SIZE, SMALL, grpo_settings
 
 from rlvr import grpo, sft
 from rlvr.addition import (
-    PROMPTS,
     all_prompts,
     encode_answer,
     encode_prompt,
@@ -29,6 +28,7 @@ from rlvr.settings import (
     TeacherSettings,
 )
 from rlvr.splits import split_prompts
+from rlvr.values import PROMPTS
 
 SPLIT = SplitSettings(validation=1000, held_out=600)
 

@@ -1,7 +1,6 @@
 """Bad input: one message that says where, what and what is allowed; no job; nothing replaced."""
 
 import pickle
-import shlex
 from itertools import pairwise
 
 import numpy as np
@@ -184,10 +183,8 @@ def test_target(finished, target, message):
 
 @pytest.fixture(scope="module")
 def commands(finished):
-    """The stages' arguments that Snakemake prints for each job of the tiny workflow."""
-    done = finished.snakemake("--dry-run", "--printshellcmds", "--forceall")
-    lines = (line for line in done.stdout.splitlines() if line.startswith("Shell command: python"))
-    return [shlex.split(line.split("python -m ")[1].split(" > ")[0]) for line in lines]
+    """What Snakemake prints for each job of the tiny workflow."""
+    return finished.printed_commands()
 
 
 def command_for(commands, target):
@@ -251,6 +248,11 @@ def without_provenance(path):
     save_file(load_file(path), path)
 
 
+def of_another_version(path):
+    provenance = '{"run": {}, "settings": {"teacher": "weak"}}'
+    save_file(load_file(path), path, metadata={"provenance": provenance})
+
+
 def with_a_weight_that_is_not_finite(path):
     tensors = load_file(path)
     tensors["head.bias"][0] = float("nan")
@@ -269,6 +271,7 @@ CHECKPOINTS = [
     (of_another_architecture, ANOTHER),
     (of_another_dtype, "found float64 (13,), expected float32 (13,)"),
     (without_provenance, "its metadata does not say what made it"),
+    (of_another_version, "does not hold the settings of an SFT run of this version"),
     (with_a_weight_that_is_not_finite, "holds weights that are not finite"),
 ]
 

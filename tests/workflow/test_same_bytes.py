@@ -1,7 +1,6 @@
 """The same lock file on the same machine gives the same bytes, however the work is done."""
 
 import random
-import shlex
 
 import pytest
 from interruptions import (
@@ -18,15 +17,14 @@ FIGURE = "rlvr.figures.fig1_rlvr_overturns"
 
 def test_a_stage_run_by_hand_from_the_printed_command(scratch):
     before = scratch.contents()
-    done = scratch.snakemake("--dry-run", "--forceall", "--printshellcmds")
-    commands = [
-        line.removeprefix("Shell command: ").split(" > ")[0]
-        for line in done.stdout.splitlines()
-        if line.startswith("Shell command: python -m")
-        and ("teacher weak --run.seed 1" in line or "--run.teacher" not in line)
+    stages = [
+        command
+        for command in scratch.printed_commands()
+        if "--run.seed" not in command or {"weak", "1"} <= set(command)
     ]
-    stages = [shlex.split(command)[2:] for command in commands]
-    assert {stage[0] for stage in stages} >= {"rlvr.sft", "rlvr.table", "rlvr.claims", FIGURE}
+    assert {stage[0] for stage in stages} >= {
+        *("rlvr.sft", "rlvr.grpo", "rlvr.table", "rlvr.claims", FIGURE)
+    }
     for stage in stages:
         made = scratch.stage(*stage)
         assert made.returncode == 0, made.stderr
@@ -56,6 +54,7 @@ def test_on_any_number_of_cores(project, undisturbed, tmp_path, cores):
 def test_after_an_interruption(project, undisturbed, tmp_path, kind):
     """One random moment of each kind; `python tests/interruptions.py 50` tries more."""
     expected, duration = undisturbed
-    seconds = random.uniform(0.2, 0.9) * duration
-    workflow = interrupted_run(project, tmp_path, kind, seconds)
+    seconds = random.uniform(0.2, 0.6) * duration  # other machines' noise leaves it unfinished
+    workflow, interrupted = interrupted_run(project, tmp_path, kind, seconds)
+    assert interrupted, f"{kind} after {seconds:.2f} of {duration:.2f} s did nothing"
     assert differences(workflow, expected) == [], f"after {seconds:.2f} s"

@@ -40,7 +40,7 @@ def curves_of(studies: Studies) -> dict[Curve, dict[float, Arm]]:
     """The arms of each curve, by beta."""
     curves: dict[Curve, dict[float, Arm]] = {}
     for arm in sorted(studies.held()):
-        grpo = studies.made_by(arm)["settings"]["grpo"]
+        grpo = studies.grpo_settings(arm)
         both = tuple(MARKS) if arm.beta == 0 else (grpo["kl_placement"],)
         for placement in both:
             curve = Curve(arm.teacher, placement, grpo["learning_rate"])
@@ -95,9 +95,17 @@ def draw(studies: Studies, iterations: int) -> Figure:
 
 
 def at_the_end(rows: pd.DataFrame, iterations: int) -> pd.DataFrame:
-    """Of each seed: success probability and KL floor at the last iteration, KL around it."""
+    """Of each seed: success probability and KL floor at the iteration, mean KL up to it.
+
+    Raises a `UserError` where a run is shorter, or was not evaluated then.
+    """
     by_seed = rows.query("@iterations - @WINDOW < iteration <= @iterations").groupby("seed")
     last = rows[rows.iteration == iterations].set_index("seed")
+    if len(last) < rows.seed.nunique() or last.success_probability.isna().any():
+        raise UserError(
+            f"figure 5 shows iteration {iterations}, at which a run of its studies was not "
+            "evaluated. Name one that every run has (figures.fig5_kl_anchor.iterations)."
+        )
     return last[["success_probability", "kl_floor"]].assign(kl=by_seed["kl"].mean())
 
 
@@ -115,7 +123,7 @@ def draw_theory(axes: Axes, studies: Studies, arm: Arm, betas: list[float]) -> N
     q = studies.truth_probability(arm)
     if not 0 < q < 1:
         return
-    grpo = studies.made_by(arm)["settings"]["grpo"]
+    grpo = studies.grpo_settings(arm)
     for rest, style_of in ((rest_advantage, "-"), (rest_loss_k3, "--")):
         points = [rest(q, beta, grpo["group_size"], grpo["advantage_epsilon"]) for beta in betas]
         success = [theory.sampled_accuracy(point) for point in points]
@@ -130,7 +138,7 @@ def scientific(value: float) -> str:
 
 def estimators_of(studies: Studies) -> str:
     """The estimators of the KL where it is in the loss."""
-    every = [made["settings"]["grpo"] for made in studies.arms]
+    every = [studies.grpo_settings(arm) for arm in studies.held()]
     return ", ".join(
         sorted({grpo["kl_estimator"] for grpo in every if grpo["kl_placement"] == "loss"})
     )

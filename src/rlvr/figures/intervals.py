@@ -21,25 +21,16 @@ def in_words(methods: set[str]) -> str:
     return f"{CONFIDENCE:.0%} interval of the mean ({' or '.join(known)})" if known else "one seed"
 
 
-def smoothed(rows: pd.DataFrame, column: str, window: int) -> pd.DataFrame:
-    """Each seed's running mean of a column that every iteration has, where it was evaluated."""
-    rows = rows.sort_values(["seed", "iteration"])
-    mean = rows.groupby("seed")[column].transform(lambda x: x.rolling(window, min_periods=1).mean())
-    return rows.assign(**{column: mean})[rows.accuracy.notna()]
+def draw_band(axes: Axes, by_seed: pd.DataFrame, color: str, label: str) -> set[str]:
+    """A quantity over iterations: seeds thin, their mean thick, its interval a band.
 
-
-def draw_band(
-    axes: Axes, rows: pd.DataFrame, column: str, color: str, label: str, linestyle: str = "-"
-) -> set[str]:
-    """A column over the evaluated iterations: seeds thin, their mean thick, its interval a band.
-
-    Returns the names of the methods behind the intervals.
+    `by_seed` has a row per iteration and a column per seed. Returns the names of the methods behind
+    the intervals.
     """
-    by_seed = rows.pivot(index="iteration", columns="seed", values=column).dropna()
-    axes.plot(by_seed.index, by_seed, color=color, linewidth=0.6, alpha=0.45, linestyle=linestyle)
+    axes.plot(by_seed.index, by_seed, color=color, linewidth=0.6, alpha=0.45)
     intervals = [interval_of(by_seed.loc[iteration]) for iteration in by_seed.index]
     mean, low, high = zip(*((i.mean, i.low, i.high) for i in intervals), strict=True)
-    axes.plot(by_seed.index, mean, color=color, linewidth=2, label=label, linestyle=linestyle)
+    axes.plot(by_seed.index, mean, color=color, linewidth=2, label=label)
     axes.fill_between(by_seed.index, low, high, color=color, alpha=0.15, linewidth=0)
     return {interval.method for interval in intervals}
 

@@ -37,6 +37,21 @@ def use() -> None:
     mpl.rcParams.update(RC)
 
 
+def by_seed(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """A column with a row per iteration that has it, and a column per seed."""
+    return rows.pivot(index="iteration", columns="seed", values=column).dropna()
+
+
+def running_mean(values: pd.DataFrame, window: int) -> pd.DataFrame:
+    """Each value's mean with its neighbours, `window` of them in all.
+
+    At the start the window stays symmetric, so that it does not show a rise before it comes.
+    """
+    reach = [min(i, window // 2) for i in range(len(values))]
+    means = [values.iloc[i - r : i + r + 1].mean() for i, r in enumerate(reach)]
+    return pd.DataFrame(means, index=values.index)
+
+
 def draw_seeds(
     axes: Axes, rows: pd.DataFrame, column: str, color: str, label: str, *,
     band: bool = False, window: int = 1,
@@ -45,15 +60,13 @@ def draw_seeds(
 
     `band` adds ±1 std over seeds; `window` makes the mean a running one over so many iterations.
     """
-    by_seed = rows.pivot(index="iteration", columns="seed", values=column).dropna()
-    axes.plot(by_seed.index, by_seed, color=color, linewidth=0.6, alpha=0.45)
-    mean = by_seed.mean(axis=1)
-    # At the start the window stays symmetric, so that it does not show a rise before it comes.
-    reach = [min(i, window // 2) for i in range(len(mean))]
-    smooth = [mean.iloc[i - r : i + r + 1].mean() for i, r in enumerate(reach)]
+    values = by_seed(rows, column)
+    axes.plot(values.index, values, color=color, linewidth=0.6, alpha=0.45)
+    mean = values.mean(axis=1)
+    smooth = running_mean(mean.to_frame(), window)
     axes.plot(mean.index, smooth, color=color, linewidth=2, label=label)
-    if band and by_seed.shape[1] > 1:
-        std = by_seed.std(axis=1)
+    if band and values.shape[1] > 1:
+        std = values.std(axis=1)
         axes.fill_between(mean.index, mean - std, mean + std, color=color, alpha=0.15, linewidth=0)
 
 
