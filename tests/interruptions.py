@@ -86,6 +86,8 @@ def interrupted_run(
         workflow.command(),
         env=workflow.environment,
         start_new_session=True,
+        # What runs in the background ignores SIGINT, and its children would too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as snakemake:

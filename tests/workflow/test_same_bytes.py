@@ -54,7 +54,7 @@ def test_on_any_number_of_cores(project, undisturbed, tmp_path, cores):
 def test_after_an_interruption(project, undisturbed, tmp_path, kind):
     """One random moment of each kind; `python tests/interruptions.py 50` tries more."""
     expected, duration = undisturbed
-    seconds = random.uniform(0.2, 0.6) * duration  # other machines' noise leaves it unfinished
+    seconds = random.uniform(0.1, 0.4) * duration  # unfinished then, even if others are done now
     workflow, interrupted = interrupted_run(project, tmp_path, kind, seconds)
     assert interrupted, f"{kind} after {seconds:.2f} of {duration:.2f} s did nothing"
     assert differences(workflow, expected) == [], f"after {seconds:.2f} s"
