@@ -4,13 +4,16 @@ CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 RUN := . .venv/bin/activate &&
 DOCUMENT_A := results/fig1_rlvr_overturns.pdf results/fig2_unhackable_reward.pdf results/fig3_cold_start.pdf
 
-.PHONY: figures extended archive test benchmark gpu lint docs lock
+.PHONY: figures extended report archive test benchmark gpu lint docs lock
 
 figures: .venv/installed  ## everything that `rule all` names, one progress line per finished job
 	$(RUN) snakemake --cores $(CORES) --quiet host reason
 
 extended: .venv/installed  ## the same with more of figure 5, half an hour; over the results that are there
 	$(RUN) snakemake --cores $(CORES) --quiet host reason --configfile extended.yaml
+
+report: figures  ## results/report.html: figures, claims, settings and rule graph in one file that needs no network
+	$(RUN) snakemake --report results/report.html --report-stylesheet workflow/report/style.css
 
 archive: .venv/installed  ## rlvr-results.tar.gz: all results, to hand on
 	$(RUN) snakemake --cores $(CORES) --quiet host reason rlvr-results.tar.gz
@@ -23,8 +26,7 @@ benchmark: .venv/installed  ## the plain implementation and ours side by side: h
 
 gpu: .venv/installed  ## on a machine with CUDA: its tests, then document A's whole run there (Snakemake tells its time)
 	$(RUN) pytest tests/unit/test_cuda.py -rs && \
-	snakemake --cores $(CORES) --resources gpu=4 --quiet host reason --config device=cuda \
-	  --directory .cuda $(DOCUMENT_A)
+	snakemake --profile profiles/gpu --cores $(CORES) --quiet host reason --directory .cuda $(DOCUMENT_A)
 
 lint: .venv/installed
 	$(RUN) ruff check . && ruff format --check . && snakefmt --check Snakefile workflow
@@ -34,7 +36,7 @@ docs: .venv/installed  ## copy figures and claims of the finished results into d
 
 lock: .venv/installed  ## resolve pyproject.toml into requirements.lock
 	$(RUN) python -m pip install pip-tools && \
-	CUSTOM_COMPILE_COMMAND="make lock" pip-compile --quiet --extra dev --strip-extras --allow-unsafe \
+	CUSTOM_COMPILE_COMMAND="make lock" pip-compile --quiet --all-extras --strip-extras --allow-unsafe \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 	  --output-file requirements.lock pyproject.toml && \
 	sed -i 's/^torch==\([0-9.]*\)+cpu$$/torch==\1/' requirements.lock  # any build of that release will do

@@ -3,6 +3,7 @@
 python tests/interruptions.py 50
 """
 
+import contextlib
 import os
 import random
 import signal
@@ -18,6 +19,8 @@ import yaml
 from tiny_workflow import Workflow, copy_of_project
 
 STUDIES = ["weak_start", "cold_start"]
+TIMEOUT = 120
+"""Seconds after which Snakemake is taken to hang: an undisturbed run takes a tenth of that."""
 
 
 def small_project(folder: Path) -> Path:
@@ -37,18 +40,22 @@ def small_project(folder: Path) -> Path:
 
 def kill_a_job(snakemake: psutil.Process) -> None:
     """SIGKILL to a stage, the next that runs, as the kernel does where memory runs out."""
-    while snakemake.is_running() and snakemake.status() != psutil.STATUS_ZOMBIE:
-        stages = [p for p in snakemake.children(recursive=True) if p.name().startswith("python")]
-        if stages:
-            random.choice(stages).kill()
-            return
+    end = time.monotonic() + TIMEOUT
+    while time.monotonic() < end and snakemake.status() != psutil.STATUS_ZOMBIE:
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+            children = snakemake.children(recursive=True)
+            stages = [child for child in children if child.name().startswith("python")]
+            if stages:
+                random.choice(stages).kill()
+                return
         time.sleep(0.02)
 
 
 def kill_everything(snakemake: psutil.Process) -> None:
     """SIGKILL to Snakemake and all its jobs, as a power cut."""
     for process in [snakemake, *snakemake.children(recursive=True)]:
-        process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def press_control_c(snakemake: psutil.Process) -> None:
@@ -82,19 +89,25 @@ def interrupted_run(
     """A run that is interrupted and recovered from, and whether it was unfinished till then."""
     interrupt, unlock = INTERRUPTIONS[kind]
     workflow = Workflow(folder, project, configs=[])
-    with subprocess.Popen(
+    # Where this runs in the background SIGINT is ignored, which Snakemake would inherit; not so a
+    # handler.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    snakemake = subprocess.Popen(
         workflow.command(),
         env=workflow.environment,
         start_new_session=True,
-        # What runs in the background ignores SIGINT, and its children would too.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-    ) as snakemake:
-        try:
-            snakemake.wait(seconds)
-        except subprocess.TimeoutExpired:
-            interrupt(psutil.Process(snakemake.pid))
+    )
+    try:
+        snakemake.wait(seconds)
+    except subprocess.TimeoutExpired:
+        interrupt(psutil.Process(snakemake.pid))
+    try:
+        snakemake.wait(TIMEOUT)
+    except subprocess.TimeoutExpired:
+        os.killpg(snakemake.pid, signal.SIGKILL)
+        raise AssertionError(f"{kind} after {seconds:.2f} s: Snakemake went on") from None
     interrupted = snakemake.returncode != 0
     if unlock:  # what a killed Snakemake leaves running goes on meanwhile, and may finish
         assert workflow.snakemake("--unlock").returncode == 0

@@ -7,7 +7,6 @@ clipped surrogate is PPO's (Schulman et al. 2017, arXiv:1707.06347). The setting
 """
 
 import copy
-import logging
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from rlvr.addition import draw_prompts, encode_prompt, verify
 from rlvr.errors import UserError
 from rlvr.evaluation import answer, grade, kl_floor, prepare_exam
 from rlvr.policy import Policy, load_policy, prepare_torch, save_policy
+from rlvr.progress import Progress
 from rlvr.records import provenance, write_parquet
 from rlvr.rollout import rollout
 from rlvr.runs import GrpoRun
@@ -30,8 +30,6 @@ from rlvr.settings import GrpoJob, GrpoSettings, SftJob
 from rlvr.splits import Split, split_prompts
 from rlvr.streams import stream
 from rlvr.values import KlEstimator
-
-log = logging.getLogger("rlvr.grpo")
 
 
 def reward_advantages(rewards: Tensor, settings: GrpoSettings) -> Tensor:
@@ -222,25 +220,28 @@ def train(
 
     exact, evaluated = evaluate(), optimizer.values.clone()
     rows = [{"iteration": 0, **exact}]
-    for iteration in range(1, settings.iterations + 1):
-        batch, metrics = collect(policy, reference, settings, beta, seed, iteration, split.train)
-        order = stream(seed, "grpo_minibatches", iteration)
-        metrics |= update(policy, optimizer, batch, settings, beta, order)
-        if not math.isfinite(metrics["gradient_norm"]):
-            raise UserError(
-                f"the gradient is not finite at iteration {iteration}: training has diverged. "
-                "It needs a smaller grpo.learning_rate."
+    with Progress(settings.iterations, "iteration") as iterations:
+        for iteration in iterations:
+            batch, metrics = collect(
+                policy, reference, settings, beta, seed, iteration, split.train
             )
-        if iteration % settings.evaluate_every == 0 or iteration == settings.iterations:
-            if not torch.equal(evaluated, optimizer.values):  # else nothing was learned since
-                exact, evaluated = evaluate(), optimizer.values.clone()
-            metrics |= exact
-            log.info(
-                "iteration %d of %d: greedy accuracy %.4f, mean reward %.3f, KL %.3f nats",
-                *(iteration, settings.iterations),
-                *(metrics[name] for name in ("accuracy", "reward_mean", "kl")),
-            )
-        rows.append({"iteration": iteration, **metrics})
+            order = stream(seed, "grpo_minibatches", iteration)
+            metrics |= update(policy, optimizer, batch, settings, beta, order)
+            if not math.isfinite(metrics["gradient_norm"]):
+                raise UserError(
+                    f"the gradient is not finite at iteration {iteration}: training has diverged. "
+                    "It needs a smaller grpo.learning_rate."
+                )
+            if iteration % settings.evaluate_every == 0 or iteration == settings.iterations:
+                if not torch.equal(evaluated, optimizer.values):  # else nothing was learned since
+                    exact, evaluated = evaluate(), optimizer.values.clone()
+                metrics |= exact
+                iterations.set_postfix_str(
+                    f"greedy accuracy {exact['accuracy']:.4f}, "
+                    f"mean reward {metrics['reward_mean']:.3f}, KL {metrics['kl']:.3f} nats",
+                    refresh=False,
+                )
+            rows.append({"iteration": iteration, **metrics})
     return policy, rows
 
 

@@ -17,6 +17,7 @@ from rlvr.addition import draw_prompts, encode_answer, encode_prompt, teacher_an
 from rlvr.errors import UserError
 from rlvr.evaluation import answer, grade, prepare_exam
 from rlvr.policy import Policy, initial_policy, prepare_torch, save_policy
+from rlvr.progress import Progress
 from rlvr.records import column, provenance, write_parquet
 from rlvr.runs import SftRun
 from rlvr.settings import SftJob
@@ -25,7 +26,7 @@ from rlvr.streams import stream
 
 log = logging.getLogger("rlvr.sft")
 
-LOG_EVERY = 100  # steps
+LOSS_EVERY = 100  # steps; reading it waits for the device
 
 SFT_METRICS = pa.schema(
     [
@@ -73,24 +74,25 @@ def train(job: SftJob, seed: int) -> tuple[Policy, list[dict[str, Any]]]:
     validation = prepare_exam(split.validation, weights) if stopping else None
 
     losses, validated = [], {}
-    for step in range(1, job.sft.steps + 1):
-        generator = stream(seed, "sft_batch", step)
-        a, b = draw_prompts(job.sft.batch_size, generator, split.train)
-        shown = teacher_answer(a, b, job.teacher.truth_probability, generator)
-        loss = sft_loss(policy, encode_prompt(a, b), encode_answer(shown))
-        optimizer.step(loss)
-        losses.append(loss.detach())
-        if step % LOG_EVERY == 0 or step == job.sft.steps:
-            log.info("step %d of %d: loss %.4f", step, job.sft.steps, losses[-1])
-            if not losses[-1].isfinite():
-                raise UserError(
-                    f"the loss is not finite at step {step}: training has diverged. "
-                    "It needs a smaller sft.learning_rate."
-                )
-        if stopping and step % stopping.every == 0:
-            validated[step] = grade(answer(policy, validation), validation)["accuracy"]
-            if validated[step] >= stopping.validation_accuracy:
-                break
+    with Progress(job.sft.steps, "step") as steps:
+        for step in steps:
+            generator = stream(seed, "sft_batch", step)
+            a, b = draw_prompts(job.sft.batch_size, generator, split.train)
+            shown = teacher_answer(a, b, job.teacher.truth_probability, generator)
+            loss = sft_loss(policy, encode_prompt(a, b), encode_answer(shown))
+            optimizer.step(loss)
+            losses.append(loss.detach())
+            if step % LOSS_EVERY == 0 or step == job.sft.steps:
+                steps.set_postfix_str(f"loss {losses[-1]:.4f}", refresh=False)
+                if not losses[-1].isfinite():
+                    raise UserError(
+                        f"the loss is not finite at step {step}: training has diverged. "
+                        "It needs a smaller sft.learning_rate."
+                    )
+            if stopping and step % stopping.every == 0:
+                validated[step] = grade(answer(policy, validation), validation)["accuracy"]
+                if validated[step] >= stopping.validation_accuracy:
+                    break
     if stopping and not (validated and max(validated.values()) >= stopping.validation_accuracy):
         raise UserError(
             f"no check found a validation accuracy of {stopping.validation_accuracy} within "

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from helpers import ROOT
+from helpers import ROOT, TINY
 from reruns import CHANGES, FIGURES, Project, jobs
 from tiny_workflow import Workflow, copy_of_project
 
@@ -80,7 +80,7 @@ use rule * from rlvr as rlvr_*
 
 rule course:
     default_target: True
-    input: "teaching/results/fig1_rlvr_overturns.pdf", "teaching/results/claims.md"
+    input: "teaching/results/fig1_rlvr_overturns.pdf"
 """
     )
     workflow = Workflow(tmp_path, project=tmp_path, configs=[])
@@ -89,6 +89,35 @@ rule course:
     made = tmp_path / "teaching/results" / RUN
     assert made.read_bytes() == finished.contents()[f"results/{RUN}"]
     assert not (tmp_path / "results").exists()
+
+
+def test_a_module_from_a_git_repository(finished, tmp_path):
+    """As snakedeploy sets it up, with a copy of config/; `github(...)` works as `git+file` does."""
+    repository = copy_of_project(tmp_path / "repository")
+    for command in ("init --quiet", "add .", "commit --quiet --message x", "tag v1"):
+        identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        subprocess.run(["git", *identity, *command.split()], cwd=repository, check=True)
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    (tmp_path / "workflow").mkdir()
+    (tmp_path / "workflow/Snakefile").write_text(
+        f"""
+configfile: "config/config.yaml"
+
+module rlvr:
+    snakefile: "git+file://{repository}/workflow/Snakefile@v1"
+    config: config
+
+use rule * from rlvr
+"""
+    )
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--configfile", TINY, "--"]
+    cache = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    succeeded(
+        subprocess.run(
+            [*command, f"results/{RUN}"], cwd=tmp_path, env=cache, capture_output=True, text=True
+        )
+    )
+    assert (tmp_path / "results" / RUN).read_bytes() == finished.contents()[f"results/{RUN}"]
 
 
 @pytest.fixture(scope="module")
@@ -248,7 +277,7 @@ WORLDS = [
     ("mount -o remount,bind,ro results", "Read-only file system"),
 ]
 SNAKEMAKE_SAYS = {
-    "No space left on device": "error: no space left in results/. Make room, then run again.",
+    "No space left on device": "No space left in results/. Make room, then run again.",
     "Read-only file system": "Write-protected output files for rule table",
 }
 

@@ -6,9 +6,11 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 from helpers import ROOT
 from PIL import Image
 from pypdf import PdfReader
+from tiny_workflow import Workflow
 
 from rlvr.claims import ALL_CLAIMS
 from rlvr.ledger import CLAIMS
@@ -128,6 +130,71 @@ def test_cuda_reserves_a_gpu_and_cpu_does_not(finished):
         done = finished.snakemake("--dry-run", "--forceall", overlay={"device": device})
         assert f"gpu={gpu}," in done.stdout
         assert f"gpu={1 - gpu}," not in done.stdout
+
+
+GPU_PROFILE = ["--profile", str(ROOT / "profiles/gpu")]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA here")
+def test_without_cuda_the_gpu_profile_says_so_before_any_job(finished, tmp_path):
+    workflow = Workflow(tmp_path / "gpu")
+    done = workflow.snakemake(*GPU_PROFILE)
+    assert done.returncode != 0
+    assert "device is 'cuda', but PyTorch finds no CUDA device here." in done.stderr
+    assert "localrule" not in done.stdout + done.stderr
+    assert not (workflow.folder / "results/sft").exists()
+
+
+def test_the_gpu_profile_trains_one_job_at_a_time(tmp_path):
+    """On the CPU, as if it were a GPU."""
+    workflow = Workflow(tmp_path)
+    pretend = ["--config", "device=cpu", "--set-resources", "sft:gpu=1", "grpo:gpu=1"]
+    done = workflow.snakemake(*GPU_PROFILE, *pretend, targets=["results/tables/weak_start.parquet"])
+    assert done.returncode == 0, done.stderr
+    said = done.stdout + done.stderr
+    assert 'Provided resources: gpu=Resource("gpu", 1)' in said
+    assert said.count("localrule") == said.count("Execute 1 jobs...") == 5
+
+
+def test_without_cuda_figures_of_training_elsewhere_can_be_drawn(scratch):
+    """Whatever needs no training needs no GPU."""
+    figure = scratch.folder / f"results/{FIGURES[0]}.pdf"
+    figure.unlink()
+    done = scratch.snakemake("--resources", "gpu=1", targets=[f"results/{FIGURES[0]}.pdf"])
+    assert done.returncode == 0, done.stderr
+    assert figure.exists()
+
+
+def test_a_failed_run_ends_with_what_failed_and_what_to_do(tmp_path):
+    workflow = Workflow(tmp_path)
+    diverges = {"grpo": {"learning_rate": 1e30}}
+    target = "results/tables/weak_start.parquet"
+    done = workflow.snakemake("--keep-going", overlay=diverges, targets=[target])
+    assert done.returncode == 1
+    _, _, summary = done.stderr.partition("error: 2 jobs failed.\n")
+    for seed in (1, 2):
+        keys = f"recipe=base, teacher=weak, beta=0, seed={seed}"
+        log_file = f"results/logs/grpo/{keys.replace(', ', '/')}.log"
+        assert f"\ngrpo {keys}\n  its log {log_file} ends:\n" in summary
+    assert "error: the gradient is not finite at iteration" in summary
+    assert "It needs a smaller grpo.learning_rate." in summary
+    assert "What to do: mend what the log names, then give the same command again." in summary
+    done = workflow.snakemake(targets=[target])
+    assert done.returncode == 0
+    assert "localrule sft" not in done.stdout + done.stderr  # finished, and kept
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [([], "1 of 2 steps (50%) done"), (["--logger", "rich"], "Workflow Finished")],
+)
+def test_a_run_says_how_far_it_is(scratch, options, said):
+    figure = scratch.folder / f"results/{FIGURES[0]}.pdf"
+    figure.unlink()
+    done = scratch.snakemake(*options)
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout + done.stderr
+    assert figure.exists()
 
 
 def test_the_catalog_s_snakefile_is_the_workflow(finished, tmp_path):
