@@ -89,7 +89,8 @@ class Workflow:
         return {
             name: data
             for name, data in self.contents().items()
-            if not name.startswith(("results/logs/", "results/benchmarks/", "results/claims.md"))
+            if not name.startswith(("results/logs/", "results/benchmarks/"))
+            and name not in ("results/claims.md", "results/claims.html")
         }
 
 
