@@ -13,13 +13,13 @@ extended: .venv/installed  ## the same with more of figure 5, half an hour; over
 	$(RUN) snakemake --cores $(CORES) --quiet host reason --configfile extended.yaml
 
 report: figures  ## results/report.html: figures, claims, settings and rule graph in one file that needs no network
-	$(RUN) snakemake --report results/report.html --report-stylesheet workflow/report/style.css
+	$(RUN) snakemake --report results/report.html
 
 archive: .venv/installed  ## rlvr-results.tar.gz: all results, to hand on
 	$(RUN) snakemake --cores $(CORES) --quiet host reason rlvr-results.tar.gz
 
 test: .venv/installed  ## unit tests and real runs of a tiny workflow
-	$(RUN) pytest -n $(CORES)
+	$(RUN) pytest -n $(CORES) --dist loadgroup
 
 benchmark: .venv/installed  ## the plain implementation and ours side by side: half an hour
 	$(RUN) python benchmarks/run.py && python benchmarks/scaling.py

@@ -1,4 +1,4 @@
-"""Measure the documents' claims against the tables: a ledger as Parquet and as Markdown.
+"""Measure the documents' claims against the tables: a ledger as Parquet, Markdown and HTML.
 
 python -m rlvr.claims --help
 """
@@ -10,7 +10,7 @@ from pydantic_settings import CliPositionalArg
 
 from rlvr import command_line, document_a, document_b
 from rlvr.arms import COLD, WEAK, Arm
-from rlvr.ledger import CLAIMS, Evidence, as_markdown, judge
+from rlvr.ledger import CLAIMS, Evidence, as_html, as_markdown, judge
 from rlvr.records import provenance, replacing, write_parquet
 from rlvr.runs import GrpoRun, SftRun
 from rlvr.studies import Studies, read_studies
@@ -58,9 +58,11 @@ class ClaimsStage(command_line.Stage):
     """The ledger to write, without times (Parquet)."""
     markdown_out: Path
     """The ledger to write, with times (Markdown)."""
+    html_out: Path
+    """The same as a page of its own (HTML)."""
 
     def cli_cmd(self) -> None:
-        """Judge and write. Times go to the Markdown alone: Parquet is the same on every machine."""
+        """Judge and write. Times are for people alone: Parquet is the same on every machine."""
         studies = read_studies(self.tables)
         timed = Evidence(studies, training_minutes(studies, self.benchmarks_in))
         results, readable = (
@@ -69,8 +71,12 @@ class ClaimsStage(command_line.Stage):
         )
         made_by = provenance("rlvr.claims", {}, {"confidence": self.confidence}, arms=studies.arms)
         write_parquet(self.parquet_out, results, CLAIMS, made_by)
-        with replacing(self.markdown_out) as partial:
-            partial.write_text(as_markdown(readable, self.confidence), encoding="utf-8")
+        for path, text in (
+            (self.markdown_out, as_markdown(readable, self.confidence)),
+            (self.html_out, as_html(readable, self.confidence)),
+        ):
+            with replacing(path) as partial:
+                partial.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from typing import Any
 PACKAGE = "rlvr"
 ROOT = Path(__file__).parent
 
-# Settings reach a stage as values, and those stand in its rule's params; progress reaches no result.
-# Without these exceptions a new option of one figure would train every model again.
+# Settings reach a stage as values, and those stand in its rule's params; from progress nothing
+# reaches a result. Without this, a new option of one figure would train every model again.
 LEFT_OUT = {"rlvr.progress", "rlvr.settings"}
 
 # Numbers and pictures come from these; the rest only carries settings from place to place.

@@ -1,5 +1,7 @@
 """The ledger: measurements and verdicts on tables made by hand."""
 
+import re
+from html import unescape
 from math import inf, isnan, nan
 from operator import sub
 
@@ -10,7 +12,7 @@ from rlvr import document_a, document_b, measurements
 from rlvr.arms import ANCHORED, COLD, FREE, WEAK, Arm
 from rlvr.claims import training_minutes
 from rlvr.errors import UserError
-from rlvr.ledger import CLAIMS, Claim, Evidence, as_markdown, judge, verdict
+from rlvr.ledger import CLAIMS, Claim, Evidence, as_html, as_markdown, judge, verdict
 from rlvr.studies import Studies
 
 
@@ -193,6 +195,26 @@ def test_markdown_has_a_line_and_a_rule_per_claim(studies):
     assert all(line.count("|") == 7 for line in table)
     assert sum(line.startswith("- `") for line in text.splitlines()) == len(document_a.CLAIMS)
     assert "69,325" in text
+
+
+def test_the_page_says_what_the_markdown_says(studies):
+    rows = [judge(c, Evidence(studies, MINUTES), 0.95) for c in document_a.CLAIMS]
+    page, text = as_html(rows, 0.95), as_markdown(rows, 0.95)
+    cells = [unescape(re.sub("<.+?>", "", cell)) for cell in re.findall("<td>(.*?)</td>", page)]
+    table = [line[2:-2] for line in text.splitlines() if line.startswith("| ")][1:]
+    assert cells == [cell for line in table for cell in line.replace("**", "").split(" | ")]
+    rules = [unescape(re.sub("<.+?>", "", rule)) for rule in re.findall("<li>(.*?)</li>", page)]
+    listed = [line[2:] for line in text.splitlines() if line.startswith("- ")]
+    assert rules == [line.replace("`", "") for line in listed]
+
+
+def test_the_page_takes_nothing_for_html_and_loads_nothing():
+    row = judge(claim({1: 0.9, 2: 0.1}, statement="a <b> & c", reason="d < e"), None, 0.95)
+    page = as_html([row], 0.95)
+    assert "<td>a &lt;b&gt; &amp; c; fraction</td>" in page
+    assert "Why: d &lt; e." in page
+    assert '<strong data-verdict="holds on 1 of 2 seeds">holds on 1 of 2 seeds</strong>' in page
+    assert not re.search("src|href|url|@import|script", page)
 
 
 def b_run(arm, seed, reward, accuracy, **more):

@@ -163,7 +163,7 @@ def test_stages_write_only_where_they_are_told(scratch, tmp_path, monkeypatch):
         f"rlvr.figures.{FIGURES[2]} {tables} --iterations 4"
         " --pdf-out out/a.pdf --png-out out/a.png",
         f"rlvr.claims {tables} --confidence 0.95 --benchmarks-in results/benchmarks"
-        " --parquet-out out/c.parquet --markdown-out out/c.md",
+        " --parquet-out out/c.parquet --markdown-out out/c.md --html-out out/c.html",
         "rlvr.table --recipes base --teachers weak --betas 0 --seeds 1 --runs-in results/grpo"
         " --table-out out/t.parquet",
         SFT,
@@ -173,7 +173,7 @@ def test_stages_write_only_where_they_are_told(scratch, tmp_path, monkeypatch):
     for stage in stages:
         succeeded(scratch.stage(*shlex.split(stage)))
     made = {str(p.relative_to(scratch.folder)) for p in set(scratch.folder.rglob("*")) - before}
-    files = ["a.pdf", "a.png", "c.parquet", "c.md", "t.parquet", "s.parquet", "g.parquet"]
+    files = ["a.pdf", "a.png", "c.parquet", "c.md", "c.html", "t.parquet", "s.parquet", "g.parquet"]
     files += ["s.safetensors", "g.safetensors"]
     assert made == {"out", *(f"out/{name}" for name in files)}
     # Matplotlib alone keeps a list of fonts in the user's cache, as wherever it is used.
@@ -295,7 +295,8 @@ def test_a_stage_says_where_it_could_not_write(scratch, prepare, reason, stage):
         ),
         "claims": (
             f"rlvr.claims {table} --confidence 0.95 --benchmarks-in results/benchmarks"
-            " --parquet-out results/claims.parquet --markdown-out results/claims.md",
+            " --parquet-out results/claims.parquet --markdown-out results/claims.md"
+            " --html-out results/claims.html",
             "results/claims.parquet",
         ),
         "figure": (

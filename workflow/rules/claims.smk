@@ -5,6 +5,12 @@ rule claims:
     output:
         parquet="results/claims.parquet",
         markdown="results/claims.md",
+        html=report(
+            "results/claims.html",
+            caption="../report/claims.rst",
+            category="Claims",
+            labels={"table": "All claims and verdicts"},
+        ),
     log:
         "results/logs/claims.log",
     benchmark:
@@ -21,4 +27,5 @@ rule claims:
     shell:
         "python -m rlvr.claims {input.tables}"
         " --confidence {params.confidence} --benchmarks-in {params.results}/benchmarks"
-        " --parquet-out {output.parquet} --markdown-out {output.markdown} > {log} 2>&1"
+        " --parquet-out {output.parquet} --markdown-out {output.markdown}"
+        " --html-out {output.html} > {log} 2>&1"

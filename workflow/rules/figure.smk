@@ -1,3 +1,6 @@
+include: "captions.smk"
+
+
 rule figure:
     """Draw one figure from the tables of its studies, as PDF and as PNG."""
     input:
@@ -6,7 +9,12 @@ rule figure:
         ),
     output:
         pdf="results/{figure}.pdf",
-        png="results/{figure}.png",
+        png=report(
+            "results/{figure}.png",
+            caption="../report/figure.rst",
+            category="Figures",
+            labels=lambda wildcards: {"figure": about(wildcards.figure)[0]},
+        ),
     log:
         "results/logs/figures/{figure}.log",
     benchmark:
@@ -19,6 +27,9 @@ rule figure:
         iterations=lambda wildcards: settings.figure(wildcards.figure).iterations,
         code=lambda wildcards: source_digest(f"rlvr.figures.{wildcards.figure}"),
         packages=lambda wildcards: package_versions(f"rlvr.figures.{wildcards.figure}"),
+        # For the report alone. Params that take `input` draw nothing again when they change.
+        shows=lambda wildcards, input: about(wildcards.figure)[1],
+        runs=lambda wildcards, input: runs_behind(wildcards.figure),
     shell:
         "python -m rlvr.figures.{wildcards.figure} {input.tables}"
         " --iterations {params.iterations}"
