@@ -13,7 +13,7 @@ extended: .venv/installed  ## the same with more of figure 5, half an hour; over
 	$(RUN) snakemake --cores $(CORES) --quiet host reason --configfile extended.yaml
 
 report: figures  ## results/report.html: figures, claims, settings and rule graph in one file that needs no network
-	$(RUN) snakemake --report results/report.html
+	$(RUN) snakemake --report results/report.html --report-stylesheet workflow/report/style.css
 
 archive: .venv/installed  ## rlvr-results.tar.gz: all results, to hand on
 	$(RUN) snakemake --cores $(CORES) --quiet host reason rlvr-results.tar.gz

@@ -59,8 +59,9 @@ def snakemake(workflow: Workflow, *options: str | Path) -> None:
 
 
 def make_report(workflow: Workflow, path: Path) -> str:
-    """The report; its HTML."""
-    snakemake(workflow, "--report", path)
+    """The report, made as the Makefile does it; its HTML."""
+    style = ROOT / "workflow/report/style.css"
+    snakemake(workflow, "--report", path, "--report-stylesheet", style)
     html = path.read_text(encoding="utf-8")
     assert "system-message" not in html  # how reST complains
     return html
