@@ -24,7 +24,7 @@ import yaml
 
 from rlvr.errors import UserError
 from rlvr.fixed_points import rest_advantage, rest_loss_k3
-from rlvr.ledger import number
+from rlvr.ledger_pages import number
 from rlvr.settings import Config, load_config
 
 ROOT = Path(__file__).parent.parent

@@ -312,7 +312,7 @@ MODULES = [
     ("code of {}", "fixed_points", jobs("figure fig5*")),
     ("code of {}", "figures/intervals", jobs("figure fig4*", "figure fig5*")),
     ("code of {}", "statistics", jobs("figure fig4*", "figure fig5*", "claims")),
-    ("code of {}", "claims document_a document_b ledger measurements", jobs("claims")),
+    ("code of {}", "claims document_a document_b ledger ledger_pages measurements", jobs("claims")),
     ("code of {}, of which no result is made", "progress run_messages settings", jobs()),
 ]
 PACKAGES = [

@@ -10,7 +10,8 @@ from pydantic_settings import CliPositionalArg
 
 from rlvr import command_line, document_a, document_b
 from rlvr.arms import COLD, WEAK, Arm
-from rlvr.ledger import CLAIMS, Evidence, as_html, as_markdown, judge
+from rlvr.ledger import CLAIMS, Evidence, judge
+from rlvr.ledger_pages import as_html, as_markdown
 from rlvr.records import provenance, replacing, write_parquet
 from rlvr.runs import GrpoRun, SftRun
 from rlvr.studies import Studies, read_studies

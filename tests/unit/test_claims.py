@@ -12,7 +12,8 @@ from rlvr import document_a, document_b, measurements
 from rlvr.arms import ANCHORED, COLD, FREE, WEAK, Arm
 from rlvr.claims import training_minutes
 from rlvr.errors import UserError
-from rlvr.ledger import CLAIMS, Claim, Evidence, as_html, as_markdown, judge, verdict
+from rlvr.ledger import CLAIMS, Claim, Evidence, judge, verdict
+from rlvr.ledger_pages import as_html, as_markdown
 from rlvr.studies import Studies
 
 

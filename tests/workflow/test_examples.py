@@ -25,7 +25,7 @@ from pypdf import PdfReader
 from tiny_workflow import merge
 
 from rlvr.claims import ALL_CLAIMS
-from rlvr.ledger import number
+from rlvr.ledger_pages import number
 from rlvr.policy import Policy
 from rlvr.runs import SftRun
 from rlvr.settings import FIGURES, Config, load_config
