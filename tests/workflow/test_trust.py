@@ -150,6 +150,22 @@ def test_an_installed_wheel(finished, wheel, tmp_path):
     assert workflow.contents()[f"results/{RUN}"] == finished.contents()[f"results/{RUN}"]
 
 
+def test_an_unpacked_sdist_is_a_clone(finished, tmp_path):
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory"]
+    succeeded(subprocess.run([*build, tmp_path], cwd=ROOT, capture_output=True, text=True))
+    (built,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(built) as tar:
+        tar.extractall(tmp_path, filter="data")
+    project = tmp_path / built.name.removesuffix(".tar.gz")
+    workflow = Workflow(project, project=project, configs=[project / "tests/tiny.yaml"])
+    shutil.copytree(finished.folder / "results", project / "results", dirs_exist_ok=True)
+    shutil.copytree(finished.folder / ".snakemake", project / ".snakemake")
+    assert workflow.would_run() == set()
+    assert (project / "config/config.yaml").read_bytes() == (ROOT / "config.yaml").read_bytes()
+    for tool in ("Makefile", ".ci/run", "profiles/slurm/profile.yaml", "docs/how-to.md"):
+        assert (project / tool).exists(), tool
+
+
 def test_stages_write_only_where_they_are_told(scratch, tmp_path, monkeypatch):
     """Run by hand, all of them: nothing else in the folder, at home or among temporary files."""
     home, temporary = tmp_path / "home", tmp_path / "temporary"
