@@ -19,7 +19,7 @@ archive: .venv/installed  ## rlvr-results.tar.gz: all results, to hand on
 	$(RUN) snakemake --cores $(CORES) --quiet host reason rlvr-results.tar.gz
 
 test: .venv/installed  ## unit tests and real runs of a tiny workflow
-	$(RUN) pytest -n $(CORES) --dist loadgroup
+	$(RUN) pytest -n $(CORES)
 
 benchmark: .venv/installed  ## the plain implementation and ours side by side: half an hour
 	$(RUN) python benchmarks/run.py && python benchmarks/scaling.py

@@ -1,8 +1,11 @@
+from typing import Any
+
 import pytest
 import torch
 import yaml
 from helpers import FULL_SIZE, ROOT, SMALL
 from hypothesis import settings as hypothesis_settings
+from xdist.scheduler import LoadScopeScheduling
 
 from rlvr.policy import Policy, initial_policy
 from rlvr.settings import (
@@ -18,6 +21,21 @@ torch.set_num_threads(1)
 # Examples are derived from the test, so that a red run is red again; no deadline on busy machines.
 hypothesis_settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis_settings.load_profile("repeatable")
+
+
+class ClusterTestsTogether(LoadScopeScheduling):
+    """All cluster tests go to one test process, since they share one SLURM; others where they may.
+
+    xdist's own way, --dist loadgroup, changes names in a manner that pytest 9 does not notice.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "cluster" if nodeid.startswith("tests/cluster/") else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ClusterTestsTogether:
+    return ClusterTestsTogether(config, log)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ if MISSING:
 if importlib.util.find_spec("snakemake_executor_plugin_slurm") is None:
     pytest.skip("snakemake-executor-plugin-slurm is not installed", allow_module_level=True)
 
-pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.timeout(1200)  # the first waits for all that the others look at
 
 LIMIT = 240
 """Seconds after which a command is taken to hang, and killed."""

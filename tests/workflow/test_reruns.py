@@ -1,18 +1,82 @@
 """A change runs again what it invalidates: exactly that, nothing less and nothing more."""
 
+import shutil
+
 import pytest
 from helpers import ROOT
-from reruns import CHANGES, JOBS, MODULES, UNSEEN_CHANGES, Project, as_markdown
+from reruns import CHANGES, FIGURES, JOBS, MODULES, UNSEEN_CHANGES, Project, as_markdown
+
+from rlvr import source_digest
 
 
 def test_the_jobs_that_the_list_speaks_of_are_those_of_the_tiny_config(finished):
     assert finished.would_run("--forceall") == set(JOBS)
 
 
-@pytest.mark.parametrize("change", [*CHANGES, *UNSEEN_CHANGES], ids=lambda change: change.name)
+# Of modules that the list has in one row, a dry run is asked about the first alone.
+ALIKE = [
+    (first, other)
+    for _, names, _ in MODULES
+    for first, *others in [names.split()]
+    for other in others
+]
+ASKED = [
+    change
+    for change in (*CHANGES, *UNSEEN_CHANGES)
+    if change.name not in {f"code-{other}" for _, other in ALIKE}
+]
+
+
+@pytest.mark.parametrize("change", ASKED, ids=lambda change: change.name)
 def test_a_change_runs_what_it_invalidates_and_nothing_else(clone, change):
     change.make(Project(clone.folder))
     assert clone.would_run() == change.runs
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A copy of the package, of which digests are made."""
+    copy = tmp_path / "rlvr"
+    shutil.copytree(ROOT / "src/rlvr", copy)
+    monkeypatch.setattr(source_digest, "ROOT", copy)
+    yield copy
+    forget()
+
+
+def forget() -> None:
+    for cached in ("source_digest", "_reached", "_imports", "_tree"):
+        getattr(source_digest, cached).cache_clear()
+
+
+CHAIN = ["sft", "grpo", "table"]  # each is followed by the next, the last by all others
+LAST = ["claims", *(f"figures.{name}" for name in FIGURES)]
+
+
+def digests() -> dict[str, str]:
+    """Of each stage, as the jobs' params have it."""
+    forget()
+    return {stage: source_digest.source_digest(f"rlvr.{stage}") for stage in (*CHAIN, *LAST)}
+
+
+def stages_that_run(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    """Those whose digest has changed, and all that follow."""
+    stages = list(before)
+    changed = {stage for stage in stages if after[stage] != before[stage]}
+    first = min((CHAIN.index(stage) for stage in changed.intersection(CHAIN)), default=len(stages))
+    return {*changed, *stages[first:]}
+
+
+@pytest.mark.parametrize(("module", "another"), ALIKE)
+def test_modules_of_a_row_run_the_same_stages(package, module, another):
+    """A digest that changes is what a dry run sees of a module."""
+    before, reached = digests(), []
+    for name in (module, another):
+        path = package / f"{name}.py"
+        text = path.read_text(encoding="utf-8")
+        path.write_text(f"{text}\n_CHANGED = True\n", encoding="utf-8")
+        reached.append(stages_that_run(before, digests()))
+        path.write_text(text, encoding="utf-8")
+    assert reached[0] == reached[1]
 
 
 def test_every_module_is_in_the_list():
