@@ -16,7 +16,7 @@ report: figures  ## results/report.html: figures, claims, settings and rule grap
 	$(RUN) snakemake --report results/report.html --report-stylesheet workflow/report/style.css
 
 archive: .venv/installed  ## rlvr-results.tar.gz: all results, to hand on
-	$(RUN) snakemake --cores $(CORES) --quiet host reason rlvr-results.tar.gz
+	$(RUN) snakemake --cores $(CORES) rlvr-results.tar.gz --quiet host reason
 
 test: .venv/installed  ## unit tests and real runs of a tiny workflow
 	$(RUN) pytest -n $(CORES)

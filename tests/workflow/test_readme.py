@@ -2,10 +2,12 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 
+import pytest
 from helpers import ROOT, TINY
 from pypdf import PdfReader
 from tiny_workflow import PARTS
@@ -60,3 +62,29 @@ def test_every_path_and_target_that_it_names_exists():
     makefile = (ROOT / "Makefile").read_text()
     for target in set(re.findall(r"`make (\w+)`", README)):
         assert f"\n{target}:" in makefile, target
+
+
+@pytest.mark.parametrize(
+    ("target", "makes"),
+    [
+        ("figures", "results/fig5_kl_anchor.pdf"),
+        ("extended", "recipe=loss_t10_lr3"),
+        ("archive", "rlvr-results.tar.gz"),
+    ],
+)
+def test_make_asks_snakemake_for_what_it_says(finished, target, makes):
+    """By a dry run of the recipe's command: words after an option may be taken for its values."""
+    recipe = subprocess.run(
+        ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    (command,) = (line for line in recipe.stdout.splitlines() if "&& snakemake" in line)
+    arguments = shlex.split(command.partition("&& snakemake")[2])
+    options = ["--dry-run", "--nolock", "--directory", finished.folder]
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", *arguments, *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert makes in done.stdout
