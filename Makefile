@@ -4,10 +4,12 @@ CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 RUN := . .venv/bin/activate &&
 DOCUMENT_A := results/fig1_rlvr_overturns.pdf results/fig2_unhackable_reward.pdf results/fig3_cold_start.pdf
 
-.PHONY: figures extended report archive test benchmark gpu lint docs lock
+.PHONY: install figures extended report archive test benchmark gpu lint docs lock
 
 figures: .venv/installed  ## everything that `rule all` names, one progress line per finished job
 	$(RUN) snakemake --cores $(CORES) --quiet host reason
+
+install: .venv/installed  ## set up .venv with the pinned packages, nothing else
 
 extended: .venv/installed  ## the same with more of figure 5, half an hour; over the results that are there
 	$(RUN) snakemake --cores $(CORES) --quiet host reason --configfile extended.yaml

@@ -20,7 +20,8 @@ def number(value: float, unit: str) -> str:
     if isnan(value):
         return "–"
     if isinf(value):
-        return "never" if value > 0 else "−∞"
+        never = "never" if unit == "iterations" else "∞"
+        return never if value > 0 else "−∞"
     if unit == "parameters":
         return f"{value:,.0f}"
     if unit in ("minutes", "iterations"):

@@ -77,7 +77,7 @@ class RunMessages(logging.Handler):
         }
         lines = [f"{len(failed)} {'job' if len(failed) == 1 else 'jobs'} failed."]
         for log_file, rule in list(failed.items())[:MOST_FAILURES]:
-            lines += ["", *failure(rule, Path(log_file))]
+            lines += ["", *failure(rule, Path(log_file).absolute())]
         if len(failed) > MOST_FAILURES:
             lines += ["", f"... and {len(failed) - MOST_FAILURES} more, see above."]
         if shutil.disk_usage(results if results.exists() else Path()).free < 2**20:

@@ -369,7 +369,10 @@ class Config(Strict):
     def figure(self, name: str) -> FigureSettings:
         """Settings of the figure `name`. Raises a `UserError` if the config has none such."""
         if name not in self.figures:
-            raise UserError(f"no figure is named {name}. Figures: {', '.join(self.figures)}.")
+            raise UserError(
+                f"no figure is named {name}. Figures: {', '.join(self.figures)}. "
+                "Another is a module in src/rlvr/figures/ and an entry under `figures`."
+            )
         return self.figures[name]
 
     def study(self, name: str) -> StudySettings:

@@ -143,6 +143,7 @@ def test_without_cuda_the_gpu_profile_says_so_before_any_job(finished, tmp_path)
     assert "device is 'cuda', but PyTorch finds no CUDA device here." in done.stderr
     assert "localrule" not in done.stdout + done.stderr
     assert not (workflow.folder / "results/sft").exists()
+    assert "A GPU is offered, but" not in done.stderr
 
 
 def test_the_gpu_profile_trains_one_job_at_a_time(tmp_path):
@@ -153,6 +154,7 @@ def test_the_gpu_profile_trains_one_job_at_a_time(tmp_path):
     assert done.returncode == 0, done.stderr
     said = done.stdout + done.stderr
     assert 'Provided resources: gpu=Resource("gpu", 1)' in said
+    assert "A GPU is offered, but device is 'cpu'" in said
     assert said.count("localrule") == said.count("Execute 1 jobs...") == 5
 
 
@@ -174,7 +176,7 @@ def test_a_failed_run_ends_with_what_failed_and_what_to_do(tmp_path):
     _, _, summary = done.stderr.partition("error: 2 jobs failed.\n")
     for seed in (1, 2):
         keys = f"recipe=base, teacher=weak, beta=0, seed={seed}"
-        log_file = f"results/logs/grpo/{keys.replace(', ', '/')}.log"
+        log_file = tmp_path / f"results/logs/grpo/{keys.replace(', ', '/')}.log"
         assert f"\ngrpo {keys}\n  its log {log_file} ends:\n" in summary
     assert "error: the gradient is not finite at iteration" in summary
     assert "It needs a smaller grpo.learning_rate." in summary

@@ -19,7 +19,7 @@ rule record:
     params:
         config=yaml.safe_dump(settings.model_dump(exclude_unset=True), sort_keys=False),
     shell:
-        "(cp {input.lock:q} {output.lock} && printf %s {params.config:q} > {output.config})"
+        "(cat {input.lock:q} > {output.lock} && printf %s {params.config:q} > {output.config})"
         " > {log} 2>&1"
 
 

@@ -14,6 +14,11 @@ shell.prefix(f"set -euo pipefail; PATH={shlex.quote(str(Path(sys.executable).par
 
 # `gpu` is a resource that profiles can limit; `auto` takes what it finds and reserves nothing.
 GPU = int(settings.device == "cuda")
+if settings.device == "cpu" and "gpu" in workflow.global_resources:
+    logger.warning(
+        "A GPU is offered, but device is 'cpu': training runs on the CPU. "
+        "(--config replaces the --config of a profile; then add device=cuda to it.)"
+    )
 
 
 wildcard_constraints:
