@@ -14,7 +14,7 @@ rule record:
         "results/benchmarks/record.jsonl"
     threads: 1
     resources:
-        mem_mb=100,
+        mem_mb=1000,
         runtime=10,
     params:
         config=yaml.safe_dump(settings.model_dump(exclude_unset=True), sort_keys=False),
@@ -36,7 +36,7 @@ rule archive:
         "results/benchmarks/archive.jsonl"
     threads: 1
     resources:
-        mem_mb=100,
+        mem_mb=1000,
         runtime=10,
     params:
         results=subpath(input.config, parent=True),
