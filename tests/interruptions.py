@@ -20,6 +20,7 @@ from tiny_workflow import Workflow, copy_of_project
 
 STUDIES = ["weak_start", "cold_start"]
 FIGURE = "fig3_cold_start"  # of both
+STAGES = [["-m", f"rlvr.{stage}"] for stage in ("sft", "grpo", "table", "claims")]
 TIMEOUT = 120
 """Seconds after which Snakemake is taken to hang: an undisturbed run takes a tenth of that."""
 
@@ -41,7 +42,8 @@ def kill_a_job(snakemake: psutil.Process) -> None:
     while time.monotonic() < end and snakemake.status() != psutil.STATUS_ZOMBIE:
         with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
             children = snakemake.children(recursive=True)
-            stages = [child for child in children if child.name().startswith("python")]
+            # Not whatever else is Python: Snakemake itself has such children, for a moment.
+            stages = [child for child in children if child.cmdline()[1:3] in STAGES]
             if stages:
                 random.choice(stages).kill()
                 return
