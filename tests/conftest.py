@@ -1,12 +1,16 @@
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import yaml
-from helpers import FULL_SIZE, ROOT, SMALL
+from helpers import FULL_SIZE, ROOT, SMALL, forget_digests
 from hypothesis import settings as hypothesis_settings
 from xdist.scheduler import LoadScopeScheduling
 
+from rlvr import source_digest
 from rlvr.policy import Policy, initial_policy
 from rlvr.settings import (
     Config,
@@ -36,6 +40,18 @@ class ClusterTestsTogether(LoadScopeScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ClusterTestsTogether:
     return ClusterTestsTogether(config, log)
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the package, to edit, of which digests are made."""
+    copy = tmp_path / "rlvr"
+    shutil.copytree(ROOT / "src/rlvr", copy)
+    with monkeypatch.context() as patched:
+        patched.setattr(source_digest, "ROOT", copy)
+        forget_digests()
+        yield copy
+    forget_digests()
 
 
 @pytest.fixture

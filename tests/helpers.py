@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from rlvr import source_digest
 from rlvr.settings import GrpoSettings, PolicySettings
 
 ROOT = Path(__file__).parent.parent
@@ -32,3 +33,9 @@ def grpo_settings(**changes) -> GrpoSettings:
         "evaluate_every": 2,
     }
     return GrpoSettings(**values | changes)
+
+
+def forget_digests() -> None:
+    """Make the next digest of code read it afresh."""
+    for cached in ("source_digest", "package_versions", "_reached", "_imports", "_tree"):
+        getattr(source_digest, cached).cache_clear()

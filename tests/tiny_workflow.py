@@ -94,6 +94,28 @@ class Workflow:
         }
 
 
+def importing_workflow(folder: Path, config: dict, *targets: str) -> Workflow:
+    """Another workflow that takes this one in, with a prefix and a config of its own."""
+    (folder / "config.yaml").write_text(yaml.safe_dump({"rlvr": config}))
+    (folder / "Snakefile").write_text(
+        f"""
+configfile: "config.yaml"
+
+module rlvr:
+    snakefile: "{ROOT}/workflow/Snakefile"
+    config: config["rlvr"]
+    prefix: "teaching"
+
+use rule * from rlvr as rlvr_*
+
+rule course:
+    default_target: True
+    input: {", ".join(f'"teaching/{target}"' for target in targets)}
+"""
+    )
+    return Workflow(folder, project=folder, configs=[])
+
+
 def copy_of_project(folder: Path) -> Path:
     """A copy of the project as a clone would be, its config.yaml made tiny."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -75,7 +75,8 @@ class RunMessages(logging.Handler):
             for log_file, record in self.failed.items()
             if not all(Path(output).exists() for output in record.output)
         }
-        lines = [f"{len(failed)} {'job' if len(failed) == 1 else 'jobs'} failed."]
+        count = f"{len(failed)} {'job' if len(failed) == 1 else 'jobs'}"
+        lines = [f"{count} failed." if failed else "The run failed, see above."]
         for log_file, rule in list(failed.items())[:MOST_FAILURES]:
             lines += ["", *failure(rule, Path(log_file).absolute())]
         if len(failed) > MOST_FAILURES:

@@ -77,6 +77,10 @@ def test_the_summary_names_what_failed_and_is_still_missing(messages, tmp_path):
     assert summary.endswith("What is finished is kept, and only the rest runs.")
 
 
+def test_without_a_failed_job_the_summary_does_not_count(messages, tmp_path):
+    assert messages.summary(tmp_path).startswith("The run failed, see above.\n\nWhat to do:")
+
+
 def test_a_long_summary_is_cut(messages, tmp_path):
     for number in range(8):
         messages.emit(failed_job(tmp_path, number))

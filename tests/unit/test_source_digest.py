@@ -1,37 +1,16 @@
 """The digest of a stage's code, on a scratch copy of the package that the tests edit."""
 
 import importlib.metadata
-import shutil
 
 import pytest
-from helpers import ROOT
+from helpers import forget_digests
 
 from rlvr import source_digest as module
 
 
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """A copy of the package; `digest` reads it afresh."""
-    copy = tmp_path / "rlvr"
-    shutil.copytree(ROOT / "src" / "rlvr", copy)
-    monkeypatch.setattr(module, "ROOT", copy)
-    return copy
-
-
-def forget():
-    for cached in ("source_digest", "package_versions", "_reached", "_imports", "_tree"):
-        getattr(module, cached).cache_clear()
-
-
 def digest(stage):
-    forget()
+    forget_digests()
     return module.source_digest(stage)
-
-
-@pytest.fixture(autouse=True)
-def _fresh_caches():
-    yield
-    forget()
 
 
 def append(path, text):

@@ -19,7 +19,7 @@ import pytest
 import yaml
 from helpers import ROOT, TINY
 from reruns import FIGURES, Project
-from tiny_workflow import Workflow, merge
+from tiny_workflow import Workflow, importing_workflow, merge
 
 from rlvr.claims import ALL_CLAIMS
 
@@ -308,25 +308,9 @@ def test_captions_are_docstrings_which_draw_nothing_again_and_may_be_missing(clo
 
 
 def test_a_workflow_that_imports_this_one_reports_its_figures(finished, tmp_path):
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"rlvr": tiny_config()}))
-    (tmp_path / "Snakefile").write_text(
-        f"""
-configfile: "config.yaml"
-
-module rlvr:
-    snakefile: "{ROOT}/workflow/Snakefile"
-    config: config["rlvr"]
-    prefix: "teaching"
-
-use rule * from rlvr as rlvr_*
-
-rule course:
-    default_target: True
-    input: "teaching/results/fig1_rlvr_overturns.png", "teaching/results/claims.html"
-"""
-    )
+    shown = ("results/fig1_rlvr_overturns.png", "results/claims.html")
+    course = importing_workflow(tmp_path, tiny_config(), *shown)
     shutil.copytree(finished.folder / "results", tmp_path / "teaching/results")
-    course = Workflow(tmp_path, project=tmp_path, configs=[])
     html = make_report(course, tmp_path / "report.html")
     assert "Greedy accuracy over GRPO iterations from the weak start" in html
     assert "A claim that fails is a result too" in html

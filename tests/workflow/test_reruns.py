@@ -1,9 +1,7 @@
 """A change runs again what it invalidates: exactly that, nothing less and nothing more."""
 
-import shutil
-
 import pytest
-from helpers import ROOT
+from helpers import ROOT, forget_digests
 from reruns import CHANGES, FIGURES, JOBS, MODULES, UNSEEN_CHANGES, Project, as_markdown
 
 from rlvr import source_digest
@@ -33,28 +31,13 @@ def test_a_change_runs_what_it_invalidates_and_nothing_else(clone, change):
     assert clone.would_run() == change.runs
 
 
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """A copy of the package, of which digests are made."""
-    copy = tmp_path / "rlvr"
-    shutil.copytree(ROOT / "src/rlvr", copy)
-    monkeypatch.setattr(source_digest, "ROOT", copy)
-    yield copy
-    forget()
-
-
-def forget() -> None:
-    for cached in ("source_digest", "_reached", "_imports", "_tree"):
-        getattr(source_digest, cached).cache_clear()
-
-
 CHAIN = ["sft", "grpo", "table"]  # each is followed by the next, the last by all others
 LAST = ["claims", *(f"figures.{name}" for name in FIGURES)]
 
 
 def digests() -> dict[str, str]:
     """Of each stage, as the jobs' params have it."""
-    forget()
+    forget_digests()
     return {stage: source_digest.source_digest(f"rlvr.{stage}") for stage in (*CHAIN, *LAST)}
 
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from helpers import ROOT, TINY
 from reruns import CHANGES, FIGURES, Project, jobs
-from tiny_workflow import Workflow, copy_of_project
+from tiny_workflow import Workflow, copy_of_project, importing_workflow
 
 RUN = "grpo/recipe=base/teacher=weak/beta=0/seed=1/metrics.parquet"
 TARGET = "results/tables/weak_start.parquet"
@@ -66,24 +66,8 @@ def test_another_directory(finished, tmp_path):
 def test_a_module_of_another_workflow(finished, tmp_path):
     """With a prefix, beside rules of its own, and with its own config."""
     config = yaml.safe_load((copy_of_project(tmp_path / "clone") / "config.yaml").read_text())
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"rlvr": config | ONE_SEED}))
-    (tmp_path / "Snakefile").write_text(
-        f"""
-configfile: "config.yaml"
-
-module rlvr:
-    snakefile: "{ROOT}/workflow/Snakefile"
-    config: config["rlvr"]
-    prefix: "teaching"
-
-use rule * from rlvr as rlvr_*
-
-rule course:
-    default_target: True
-    input: "teaching/results/fig1_rlvr_overturns.pdf"
-"""
-    )
-    workflow = Workflow(tmp_path, project=tmp_path, configs=[])
+    figure = "results/fig1_rlvr_overturns.pdf"
+    workflow = importing_workflow(tmp_path, config | ONE_SEED, figure)
     done = subprocess.run(workflow.command(), capture_output=True, text=True)
     succeeded(done)
     made = tmp_path / "teaching/results" / RUN
