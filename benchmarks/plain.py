@@ -87,7 +87,7 @@ def update(
     clipped, norms = [], []
     for _ in range(settings.epochs):
         order = torch.randperm(len(batch.advantages), generator=generator)
-        for indices in order.split(settings.minibatch_size):
+        for indices in order.tensor_split(-(-len(order) // settings.minibatch_size)):
             part = Batch(*(tensor[indices] for tensor in batch))
             log_probs_new = log_probs(policy, part.prompts, part.completions, settings.temperature)
             losses = completion_losses(log_probs_new, part, settings, beta)

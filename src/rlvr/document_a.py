@@ -175,6 +175,7 @@ CLAIMS = (
         high=0.05,
         reason="about twice the document's largest change, 0.026, which it calls nothing",
         theory=constant(0.0),
+        difference=True,
         never=True,
     ),
     Claim(

@@ -171,6 +171,7 @@ CLAIMS = (
             low=low,
             high=high,
             reason="a tenth, as above: less is no difference that either document speaks of",
+            difference=True,
         )
         for rate, words, low, high in (
             ("1e-4", "A's side, the anchor makes no difference", -0.1, 0.1),

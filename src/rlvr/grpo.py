@@ -162,6 +162,14 @@ def collect(
     return batch, metrics
 
 
+def minibatches(order: Tensor, most: int) -> tuple[Tensor, ...]:
+    """Parts of `order` (n,), as few as have at most `most` each, of sizes that differ by 1 at most.
+
+    Each takes a whole optimiser step: a small rest would count its completions many times over.
+    """
+    return order.tensor_split(math.ceil(len(order) / most))
+
+
 def update(
     policy: Policy,
     optimizer: FlatAdam,
@@ -180,7 +188,7 @@ def update(
     clipped, norms = [], []
     for _ in range(settings.epochs):
         order = torch.randperm(len(batch.advantages), generator=generator)
-        for indices in order.split(settings.minibatch_size):
+        for indices in minibatches(order, settings.minibatch_size):
             live = indices[has_gradient[indices]]
             loss = None
             if len(live):

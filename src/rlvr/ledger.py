@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rlvr.records import column
-from rlvr.statistics import failure_rate_bound, mean_interval
+from rlvr.statistics import failure_rate_bound, mean_interval, range_of
 from rlvr.studies import Studies
 
 CLAIMS = pa.schema(
@@ -26,7 +26,7 @@ CLAIMS = pa.schema(
         column("mean", pa.float64(), "unit", "mean of `ours`"),
         column("interval_low", pa.float64(), "unit", "confidence interval of the mean over seeds"),
         column("interval_high", pa.float64(), "unit", "its upper end"),
-        column("interval_method", pa.string(), "text", "t, BCa bootstrap, or none"),
+        column("interval_method", pa.string(), "text", "t, t of the log, t of the logit, or none"),
         column("theory", pa.float64(), "unit", "theory's value; nan where there is none"),
         column("low", pa.float64(), "unit", "a value holds from here"),
         column("high", pa.float64(), "unit", "to here"),
@@ -67,6 +67,8 @@ class Claim:
     reason: str
     """Why these limits."""
     theory: Callable[[Evidence], float] = lambda evidence: nan
+    difference: bool = False
+    """Its values are differences of two of its unit."""
     never: bool = False
     """The claim says that something never happens: then the rate of it is bounded too."""
     timed: bool = False
@@ -91,10 +93,8 @@ def judge(claim: Claim, evidence: Evidence, confidence: float) -> dict[str, Any]
     values = claim.measure(evidence)
     holds = [None if isnan(v) else claim.low <= v <= claim.high for v in values.values()]
     seeds = [seed for seed in values if seed is not None]
-    interval = mean_interval(list(values.values()), confidence)
-    low, high = interval.low, interval.high
-    if claim.unit == "fraction" and claim.low >= 0:  # it cannot leave 0..1; nor may its interval
-        low, high = max(low, 0.0), min(high, 1.0)
+    within = range_of(claim.unit, claim.difference)
+    interval = mean_interval(list(values.values()), confidence, within)
     bound = nan
     if claim.never and holds and None not in holds:
         bound = failure_rate_bound(holds.count(False), len(holds), confidence)
@@ -107,8 +107,8 @@ def judge(claim: Claim, evidence: Evidence, confidence: float) -> dict[str, Any]
         "seeds": seeds,
         "ours": list(values.values()),
         "mean": interval.mean,
-        "interval_low": low,
-        "interval_high": high,
+        "interval_low": interval.low,
+        "interval_high": interval.high,
         "interval_method": interval.method,
         "theory": claim.theory(evidence),
         "low": claim.low,

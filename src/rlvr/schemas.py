@@ -79,3 +79,8 @@ RUN_KEYS = pa.schema(
 
 STUDY = pa.schema([*RUN_KEYS, *METRICS])
 """A study's table: the metrics of all its runs, with the run keys in front."""
+
+
+def unit_of(name: str) -> str:
+    """The unit of a column of the studies' tables."""
+    return STUDY.field(name).metadata[b"unit"].decode()

@@ -37,6 +37,7 @@ from rlvr.values import (
     Confidence,
     Count,
     Device,
+    EvenCount,
     KlEstimator,
     KlPlacement,
     Name,
@@ -122,12 +123,13 @@ class SplitSettings(Strict):
     """A fixed random split of all 10,000 prompts, the same for every seed; the rest is trained on.
 
     GRPO then draws its prompts from the training part as well, and evaluates on the held-out one.
+    A sum and its mirror, a + b and b + a, are in the same part: so parts are even.
     """
 
-    validation: Count
+    validation: EvenCount
     """Prompts that the stopping rule looks at."""
-    held_out: Count
-    """Prompts that no stage trains on, and that accuracy is reported on."""
+    held_out: EvenCount
+    """Prompts that no stage trains on, in either order, and that accuracy is reported on."""
 
     @model_validator(mode="after")
     def _leaves_prompts_to_train_on(self) -> SplitSettings:
@@ -198,7 +200,7 @@ class GrpoSettings(Strict):
     epochs: Count
     """Passes over the completions of an iteration."""
     minibatch_size: Count
-    """Completions per optimiser step."""
+    """Most completions per optimiser step; an epoch has as few steps as that takes, all alike."""
     ratio: RatioKind
     """One ratio per completion (`sequence`) or one per token."""
     clip_epsilon_low: Probability

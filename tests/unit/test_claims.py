@@ -90,7 +90,10 @@ def test_judging_counts_seeds_and_bounds_what_never_happens():
     assert row["verdict"] == "holds on 2 of 3 seeds"
     assert row["seeds"] == [1, 2, 3]
     assert row["failure_rate_bound"] == pytest.approx(0.8646, abs=1e-4)  # one failure in three
-    assert row["interval_high"] == 1.0  # a fraction's interval ends at 1
+    assert 0.9 < row["interval_high"] < 1.0  # a fraction's interval ends below 1
+    assert row["interval_method"] == "t of the logit"
+    difference = judge(claim({1: 0.1, 2: -0.2, 3: 0.0}, difference=True), None, 0.95)
+    assert -1 < difference["interval_low"] < -0.1
     assert isnan(judge(claim({1: 0.9}), None, 0.95)["failure_rate_bound"])
     assert judge(claim({None: 0.1}), None, 0.95)["verdict"] == "fails"
     assert judge(claim({1: inf, 2: inf}), None, 0.95)["verdict"] == "fails"

@@ -168,6 +168,7 @@ KL_IN_LOSS = {"kl_placement": "loss"}
         (0.04, 9, 72, KL_IN_LOSS | {"temperature": 0.7, "ratio": "token"}),
         (0.0, 9, 256, {"advantages": "batch"}),
         (0.0, 9, 72, {"advantages": "rloo"}),
+        (0.0, 32, 256, {"minibatch_size": 85}),  # four steps of 64
     ],
 )
 def test_a_whole_iteration_of_clipped_adam_steps(policy, beta, with_signal, live, changes):

@@ -19,6 +19,7 @@ from rlvr.grpo import (
     collect,
     completion_losses,
     kl_estimate,
+    minibatches,
     reward_advantages,
     train,
     update,
@@ -533,9 +534,20 @@ def test_every_completion_is_used_once_per_epoch(small_policy, monkeypatch):
     monkeypatch.setattr("rlvr.grpo.completion_losses", losses)
     settings, order = grpo_settings(epochs=2, minibatch_size=4), stream(0, "grpo_minibatches", 1)
     update(small_policy, FlatAdam(small_policy, 1e-3), batch, settings, 0.0, order)
-    assert [len(part) for part in seen] == [4, 4, 2, 4, 4, 2]
+    assert [len(part) for part in seen] == [4, 3, 3, 4, 3, 3]
     for epoch in (seen[:3], seen[3:]):
         assert sorted(torch.cat(epoch).tolist()) == list(range(1, 11))
+
+
+@given(st.integers(1, 400), st.integers(1, 300))
+def test_minibatches_are_even(n, most):
+    """85 of 256 leave no step to a single completion."""
+    parts = minibatches(torch.arange(n), most)
+    sizes = [len(part) for part in parts]
+    assert torch.cat(parts).tolist() == list(range(n))
+    assert max(sizes) <= most
+    assert max(sizes) - min(sizes) <= 1
+    assert len(parts) == -(-n // most)
 
 
 def test_run_starts_from_the_sft_policy_and_logs_every_iteration():

@@ -45,13 +45,20 @@ def sft_job(steps=40, stopping=None, split=SPLIT, policy=SMALL, **changes):
 # --- The split itself -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("validation", "held_out"), [(1000, 2000), (1, 1), (4000, 5999)])
+@pytest.mark.parametrize(("validation", "held_out"), [(1000, 2000), (2, 2), (4000, 5998)])
 def test_parts_have_the_sizes_asked_for_and_share_no_prompt(validation, held_out):
     split = split_prompts(SplitSettings(validation=validation, held_out=held_out))
     sizes = [PROMPTS - validation - held_out, validation, held_out]
     assert [len(part) for part in split] == sizes
     assert torch.equal(torch.cat(split).sort().values, torch.arange(PROMPTS))
     assert all((part.diff() > 0).all() for part in split)
+
+
+@pytest.mark.parametrize(("validation", "held_out"), [(1000, 2000), (2, 2), (4000, 5998)])
+def test_a_sum_and_its_mirror_are_in_the_same_part(validation, held_out):
+    for part in split_prompts(SplitSettings(validation=validation, held_out=held_out)):
+        a, b = operands(part)
+        assert set((100 * b + a).tolist()) == set(part.tolist())
 
 
 def test_parts_are_random_and_the_same_each_time():
@@ -97,6 +104,11 @@ def distinct(seen):
     return set(torch.cat(seen).tolist())
 
 
+def sums(prompts):
+    """The sums, in whichever order their operands stand."""
+    return {tuple(sorted(divmod(prompt, 100))) for prompt in prompts}
+
+
 def plain_report(policy, prompts, temperature=1.0):
     """Accuracy and success probability on some prompts by decoding token by token."""
     a, b = operands(prompts)
@@ -124,6 +136,8 @@ def test_sft_trains_on_the_training_part_alone(trained_on):
         sft.train(sft_job(), seed)
         assert distinct(trained_on) <= train_part
         assert len(distinct(trained_on)) > 0.6 * len(train_part)
+        for part in (split_prompts(SPLIT).validation, split_prompts(SPLIT).held_out):
+            assert not sums(distinct(trained_on)) & sums(part.tolist())
 
 
 @pytest.mark.parametrize("changes", [{}, {"kl_placement": "loss"}])
@@ -134,6 +148,7 @@ def test_grpo_trains_on_the_training_part_alone(half_trained, trained_on, change
     job = GrpoJob(device="cpu", policy=FULL_SIZE, grpo=settings)
     grpo.train(job, copy.deepcopy(half_trained), split, 0.04, 1)
     assert distinct(trained_on) <= set(split.train.tolist())
+    assert not sums(distinct(trained_on)) & sums(split.held_out.tolist())
     assert len(distinct(trained_on)) > 60
 
 

@@ -1,6 +1,6 @@
-"""Closed forms against the spec's numbers and simulation; intervals and bounds by hand."""
+"""Closed forms against the spec's numbers and simulation; bounds by hand."""
 
-from math import inf, isnan, log, nan, sqrt
+from math import inf, log, sqrt
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr import fixed_points, theory
-from rlvr.statistics import failure_rate_bound, mean_interval
+from rlvr.statistics import failure_rate_bound
 
 
 def test_numbers_of_the_spec():
@@ -37,43 +37,6 @@ def test_zero_signal_fraction_by_simulation():
     right = rng.binomial(8, np.where(carry, 0.3, 1.0))
     equal = ((right == 0) | (right == 8)).mean()
     assert equal == pytest.approx(theory.zero_signal_fraction(0.3, 8), abs=0.005)
-
-
-def test_t_interval_by_hand():
-    interval = mean_interval([1.0, 2.0, 3.0], 0.95)
-    half = 4.302653 / sqrt(3)  # t with 2 degrees of freedom, std 1
-    assert interval.mean == 2
-    assert (interval.low, interval.high) == pytest.approx((2 - half, 2 + half), rel=1e-6)
-    assert interval.method == "t"
-
-
-def test_bootstrap_from_five_values_on():
-    values = [0.1, 0.2, 0.3, 0.4, 0.9]
-    interval = mean_interval(values, 0.95)
-    assert interval.method == "BCa bootstrap"
-    assert 0.1 < interval.low < interval.mean < interval.high < 0.9
-    assert interval == mean_interval(values, 0.95)
-
-
-def test_bootstrap_covers_the_mean_about_as_often_as_it_says():
-    rng = np.random.default_rng(1)
-    covered = 0
-    for _ in range(60):
-        interval = mean_interval(rng.normal(size=12), 0.9)
-        covered += interval.low <= 0 <= interval.high
-    assert 45 <= covered <= 60
-
-
-@pytest.mark.parametrize("values", [[], [nan, 1.0], [inf, 1.0]])
-def test_no_mean_where_a_run_never_got_there(values):
-    assert isnan(mean_interval(values, 0.95).mean)
-
-
-def test_one_value_has_no_interval_and_equal_values_a_point():
-    single = mean_interval([0.5], 0.95)
-    assert single.mean == 0.5
-    assert isnan(single.low)
-    assert mean_interval([0.2, 0.2], 0.95)[:3] == (0.2, 0.2, 0.2)
 
 
 def test_bound_of_a_rate_that_never_showed():

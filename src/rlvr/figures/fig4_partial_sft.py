@@ -42,7 +42,7 @@ def draw(studies: Studies, iterations: int) -> Figure:
     ):
         for (arm, label), color in zip(compared.items(), COLORS, strict=False):
             accuracy = style.by_seed(rows[arm], "accuracy")
-            methods |= intervals.draw_band(axes, accuracy, color, label)
+            methods |= intervals.draw_band(axes, "accuracy", accuracy, color, label)
         axes.set(ylabel="greedy accuracy, held-out prompts", title=title)
         style.legend(axes, rows[PARTIAL], loc="upper left")
     for axes in panels.flat:
@@ -62,9 +62,10 @@ def draw_climb(axes: Axes, rows: pd.DataFrame) -> set[str]:
     accuracy = style.by_seed(rows, "accuracy")
     reward = style.running_mean(style.by_seed(rows, "reward_mean"), WINDOW)
     reward = reward[reward.index.isin(accuracy.index)]
-    methods = intervals.draw_band(axes, accuracy, style.BLUE, "greedy accuracy, held-out prompts")
+    label = "greedy accuracy, held-out prompts"
+    methods = intervals.draw_band(axes, "accuracy", accuracy, style.BLUE, label)
     label = f"mean group reward (running, {WINDOW} iterations)"
-    methods |= intervals.draw_band(axes, reward, style.RED, label)
+    methods |= intervals.draw_band(axes, "reward_mean", reward, style.RED, label)
     for value, words in zip(DOCUMENT_B, ("SFT", "after GRPO"), strict=True):
         axes.axhline(value, color="black", linestyle=":", linewidth=1.2)
         style.theory_note(axes, value, f"document B,\n{words}", "black")

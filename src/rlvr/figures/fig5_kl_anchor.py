@@ -75,7 +75,7 @@ def draw(studies: Studies, iterations: int) -> Figure:
 
         for axes, column in ((success, "success_probability"), (kl, "kl")):
             values = {beta: end[column] for beta, end in ends.items()}
-            methods |= intervals.draw_bars(axes, values, place, color, **MARKS[placement])
+            methods |= intervals.draw_bars(axes, column, values, place, color, **MARKS[placement])
         floors = [end["kl_floor"].mean() for end in ends.values()]
         kl.plot([place(beta) for beta in ends], floors, "_", color=color, markersize=9)
     for teacher, (success, kl) in zip(teachers, panels.T, strict=True):
@@ -89,7 +89,7 @@ def draw(studies: Studies, iterations: int) -> Figure:
         kl.set_xticklabels([f"{beta:g}" for beta in betas])
     panels[0, 0].set(ylabel=f"success probability at iteration {iterations}", ylim=(0, 1.02))
     panels[1, 0].set(ylabel="KL(policy || SFT policy), nats per sequence", yscale="log")
-    panels[1, 0].set(ylim=(0.02, None))  # the intervals of three seeds reach below 0
+    panels[1, 0].set(ylim=(0.02, None))  # a policy held at its start has next to none
     draw_legend(figure, rates, estimators_of(studies), methods)
     return figure
 

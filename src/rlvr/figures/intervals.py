@@ -5,14 +5,15 @@ from collections.abc import Callable
 import pandas as pd
 from matplotlib.axes import Axes
 
-from rlvr.statistics import Interval, mean_interval
+from rlvr.schemas import unit_of
+from rlvr.statistics import Interval, mean_interval, range_of
 
 CONFIDENCE = 0.95
 
 
-def interval_of(values: pd.Series) -> Interval:
-    """The mean of a quantity over seeds, with its interval."""
-    return mean_interval(values.to_list(), CONFIDENCE)
+def interval_of(column: str, values: pd.Series) -> Interval:
+    """The mean over seeds of what a column of the tables holds, with its interval."""
+    return mean_interval(values.to_list(), CONFIDENCE, range_of(unit_of(column)))
 
 
 def in_words(methods: set[str]) -> str:
@@ -21,14 +22,16 @@ def in_words(methods: set[str]) -> str:
     return f"{CONFIDENCE:.0%} interval of the mean ({' or '.join(known)})" if known else "one seed"
 
 
-def draw_band(axes: Axes, by_seed: pd.DataFrame, color: str, label: str) -> set[str]:
-    """A quantity over iterations: seeds thin, their mean thick, its interval a band.
+def draw_band(
+    axes: Axes, column: str, by_seed: pd.DataFrame, color: str, label: str
+) -> set[str]:
+    """A column of the tables over iterations: seeds thin, mean thick, its interval a band.
 
     `by_seed` has a row per iteration and a column per seed. Returns the names of the methods behind
     the intervals.
     """
     axes.plot(by_seed.index, by_seed, color=color, linewidth=0.6, alpha=0.45)
-    intervals = [interval_of(by_seed.loc[iteration]) for iteration in by_seed.index]
+    intervals = [interval_of(column, by_seed.loc[iteration]) for iteration in by_seed.index]
     mean, low, high = zip(*((i.mean, i.low, i.high) for i in intervals), strict=True)
     axes.plot(by_seed.index, mean, color=color, linewidth=2, label=label)
     axes.fill_between(by_seed.index, low, high, color=color, alpha=0.15, linewidth=0)
@@ -37,16 +40,17 @@ def draw_band(axes: Axes, by_seed: pd.DataFrame, color: str, label: str) -> set[
 
 def draw_bars(
     axes: Axes,
+    column: str,
     by_setting: dict[float, pd.Series],
     place: Callable[[float], float],
     color: str,
     **line: object,
 ) -> set[str]:
-    """A quantity over a setting: each seed a dot, means joined, their intervals as bars.
+    """A column of the tables over a setting: each seed a dot, means joined, intervals as bars.
 
     `by_setting` holds the values over seeds for each setting, `place` where the setting stands.
     """
-    intervals = {setting: interval_of(values) for setting, values in by_setting.items()}
+    intervals = {setting: interval_of(column, values) for setting, values in by_setting.items()}
     for setting, values in by_setting.items():
         axes.plot([place(setting)] * len(values), values, ".", color=color, markersize=3, alpha=0.6)
         axes.vlines(
