@@ -11,6 +11,7 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from pydantic import ValidationError
 from torch import Tensor
@@ -207,6 +208,16 @@ def update(
     }
 
 
+def check_finite(metrics: dict[str, Any], iteration: int) -> None:
+    """Raise a `UserError` that names the metrics which are not finite, if there are any."""
+    wrong = [name for name, value in metrics.items() if not np.isfinite(value).all()]
+    if wrong:
+        raise UserError(
+            f"{', '.join(wrong)}: not finite at iteration {iteration}, training has diverged. "
+            "It needs a smaller grpo.learning_rate."
+        )
+
+
 def train(
     job: GrpoJob, sft_policy: Policy, split: Split, beta: float, seed: int
 ) -> tuple[Policy, list[dict[str, Any]]]:
@@ -235,11 +246,7 @@ def train(
             )
             order = stream(seed, "grpo_minibatches", iteration)
             metrics |= update(policy, optimizer, batch, settings, beta, order)
-            if not math.isfinite(metrics["gradient_norm"]):
-                raise UserError(
-                    f"the gradient is not finite at iteration {iteration}: training has diverged. "
-                    "It needs a smaller grpo.learning_rate."
-                )
+            check_finite(metrics, iteration)
             if iteration % settings.evaluate_every == 0 or iteration == settings.iterations:
                 if not torch.equal(evaluated, optimizer.values):  # else nothing was learned since
                     exact, evaluated = evaluate(), optimizer.values.clone()

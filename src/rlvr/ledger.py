@@ -22,16 +22,50 @@ CLAIMS = pa.schema(
         column("unit", pa.string(), "text", "unit of all values of this row"),
         column("document", pa.list_(pa.float64()), "unit", "the document's own values"),
         column("seeds", pa.list_(pa.int64()), "1", "seeds of `ours`; empty for a single value"),
-        column("ours", pa.list_(pa.float64()), "unit", "nan: not measured; inf: never reached"),
-        column("mean", pa.float64(), "unit", "mean of `ours`"),
-        column("interval_low", pa.float64(), "unit", "confidence interval of the mean over seeds"),
-        column("interval_high", pa.float64(), "unit", "its upper end"),
+        column(
+            "ours",
+            pa.list_(pa.float64()),
+            "unit",
+            "a value per seed",
+            not_finite="nan: not measured; inf: never reached",
+        ),
+        column(
+            "mean",
+            pa.float64(),
+            "unit",
+            "mean of `ours`",
+            not_finite="nan: a seed was not measured, or never got there",
+        ),
+        column(
+            "interval_low",
+            pa.float64(),
+            "unit",
+            "confidence interval of the mean over seeds",
+            not_finite="nan: of fewer than two seeds, or no mean",
+        ),
+        column(
+            "interval_high",
+            pa.float64(),
+            "unit",
+            "its upper end",
+            not_finite="nan: of fewer than two seeds, or no mean",
+        ),
         column("interval_method", pa.string(), "text", "t, t of the log, t of the logit, or none"),
-        column("theory", pa.float64(), "unit", "theory's value; nan where there is none"),
-        column("low", pa.float64(), "unit", "a value holds from here"),
-        column("high", pa.float64(), "unit", "to here"),
+        column(
+            "theory", pa.float64(), "unit", "theory's value", not_finite="nan: there is none"
+        ),
+        column(
+            "low", pa.float64(), "unit", "a value holds from here", not_finite="-inf: no limit"
+        ),
+        column("high", pa.float64(), "unit", "to here", not_finite="inf: no limit"),
         column("reason", pa.string(), "text", "why these limits"),
-        column("failure_rate_bound", pa.float64(), "1", "exact upper bound, for 'never' claims"),
+        column(
+            "failure_rate_bound",
+            pa.float64(),
+            "1",
+            "exact upper bound, for 'never' claims",
+            not_finite="nan: no such claim, or not measured",
+        ),
         column(
             "verdict",
             pa.string(),

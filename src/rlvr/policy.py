@@ -213,8 +213,16 @@ def _keep_freed_memory() -> None:
 
 
 def save_policy(policy: Policy, path: Path, provenance: dict[str, Any]) -> None:
-    """Write the weights as safetensors, with `provenance` as JSON in the file's metadata."""
+    """Write the weights as safetensors, with `provenance` as JSON in the file's metadata.
+
+    Raises a `UserError`, and writes nothing, where a weight is not finite.
+    """
     tensors = {name: tensor.cpu().contiguous() for name, tensor in policy.state_dict().items()}
+    if not all(tensor.isfinite().all() for tensor in tensors.values()):
+        raise UserError(
+            f"{path}: was not written, since it would hold weights that are not finite: training "
+            "has diverged. It needs a smaller learning rate."
+        )
     # One metadata key only: safetensors does not keep the order of several.
     metadata = {"provenance": json.dumps(provenance)}
     data = save(tensors, metadata)  # save_file has a temporary file of its own, and other errors

@@ -19,9 +19,27 @@ from rlvr.errors import UserError
 from rlvr.source_digest import package_versions, source_digest
 
 
-def column(name: str, kind: pa.DataType, unit: str, description: str) -> pa.Field:
-    """A column that says in the file itself what it holds."""
-    return pa.field(name, kind, metadata={"unit": unit, "description": description})
+def column(
+    name: str, kind: pa.DataType, unit: str, description: str, not_finite: str = ""
+) -> pa.Field:
+    """A column that says in the file itself what it holds.
+
+    `not_finite` says what nan or inf mean there. Without it, a file with such a number is an error.
+    """
+    metadata = {"unit": unit, "description": description, "not_finite": not_finite}
+    return pa.field(name, kind, metadata={key: text for key, text in metadata.items() if text})
+
+
+def columns_not_finite(table: pa.Table, schema: pa.Schema) -> list[str]:
+    """Names of the columns of `schema` that hold nan or inf in `table` and must not."""
+    names = []
+    for field in schema:
+        values = table[field.name]
+        if pa.types.is_list(values.type):
+            values = pc.list_flatten(values)
+        if pa.types.is_floating(values.type) and b"not_finite" not in field.metadata:
+            names += [field.name] if pc.any(pc.invert(pc.is_finite(values))).as_py() else []
+    return names
 
 
 def provenance(stage: str, run: dict[str, Any], settings: dict[str, Any], **more: Any) -> dict:
@@ -64,8 +82,16 @@ def replacing(path: Path) -> Iterator[Path]:
 def write_parquet(
     path: Path, rows: Iterable[dict[str, Any]] | pa.Table, schema: pa.Schema, provenance: dict
 ) -> None:
-    """Write rows of `schema`, with its descriptions and the provenance (JSON) as metadata."""
+    """Write rows of `schema`, with its descriptions and the provenance (JSON) as metadata.
+
+    Raises a `UserError`, and writes nothing, where a number is not finite.
+    """
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema)
+    if wrong := columns_not_finite(table, schema):
+        raise UserError(
+            f"{path}: was not written, since it would hold numbers that are not finite, in "
+            f"{', '.join(wrong)}: training has diverged. It needs a smaller learning rate."
+        )
     table = table.cast(schema).replace_schema_metadata({"provenance": json.dumps(provenance)})
     with replacing(path) as partial:
         pq.write_table(table, partial)
@@ -92,12 +118,10 @@ def read_parquet(path: Path, schema: pa.Schema) -> tuple[pa.Table, dict[str, Any
         for field in schema
         if found.get(field.name) != field.type
     ]
+    there = pa.schema([field for field in schema if found.get(field.name) == field.type])
     wrong += [
-        f"column {field.name} holds numbers that are not finite"
-        for field in schema
-        if pa.types.is_floating(field.type)
-        and found.get(field.name) == field.type
-        and pc.all(pc.is_finite(table[field.name])).as_py() is False
+        f"column {name} holds numbers that are not finite"
+        for name in columns_not_finite(table, there)
     ]
     if not {"run", "settings"} <= made_by.keys():
         wrong.append("its metadata does not say what made it")

@@ -193,7 +193,7 @@ class GrpoSettings(Strict):
     """Prompts per iteration, drawn uniformly from those that are trained on."""
     group_size: Annotated[int, Field(ge=2)]
     """Completions per prompt, G."""
-    temperature: Positive
+    temperature: Annotated[float, Field(ge=0.01, le=100)]
     """Of sampling, and of every probability that is computed from then on."""
     advantages: AdvantageKind
     """How rewards become advantages; see `rlvr.grpo.reward_advantages`."""

@@ -39,7 +39,7 @@ def first_seeds(seeds: Any) -> Any:
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 EvenCount = Annotated[int, Field(ge=2, le=1_000_000, multiple_of=2)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(ge=1e-30, le=1e30)]  # what float32 has room for, and to spare
 Probability = Annotated[float, Field(ge=0, le=1)]
 Confidence = Annotated[float, Field(gt=0, lt=1)]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*\z")]

@@ -12,6 +12,7 @@ from scipy import stats
 
 from rlvr.adam import FlatAdam
 from rlvr.addition import encode_prompt, verify
+from rlvr.errors import UserError
 from rlvr.evaluation import answer, grade, prepare_exam
 from rlvr.grpo import (
     Batch,
@@ -24,8 +25,10 @@ from rlvr.grpo import (
     train,
     update,
 )
-from rlvr.policy import initial_policy
+from rlvr.policy import initial_policy, save_policy
+from rlvr.records import write_parquet
 from rlvr.rollout import rollout
+from rlvr.schemas import METRICS
 from rlvr.settings import GrpoJob
 from rlvr.splits import split_prompts
 from rlvr.streams import stream
@@ -558,6 +561,40 @@ def test_run_starts_from_the_sft_policy_and_logs_every_iteration():
     assert ["accuracy" in row for row in rows] == [True, False, True, False, True]
     assert rows[1]["kl"] == pytest.approx(0, abs=1e-5)  # the first batch is the SFT policy's own
     assert rows[0]["kl_floor"] == 0
+
+
+EXTREMES = [
+    {"temperature": 0.01},
+    {"temperature": 100.0},
+    {"learning_rate": 1e-30},
+    {"learning_rate": 1e30},
+    {"max_gradient_norm": 1e-30},
+    {"max_gradient_norm": 1e30, "learning_rate": 10.0},
+    {"advantage_epsilon": 1e-30},
+    {"advantage_epsilon": 1e30},
+    {"advantages": "batch", "advantage_epsilon": 1e-30},
+    {"clip_epsilon_low": 1.0, "clip_epsilon_high": 1e30, "learning_rate": 1.0},
+    {"kl_placement": "loss", "learning_rate": 1.0},
+]
+
+
+@pytest.mark.parametrize("beta", [0.0, 1000.0])
+@pytest.mark.parametrize("changes", EXTREMES, ids=str)
+def test_a_run_ends_with_finite_numbers_or_with_an_error(half_trained, tmp_path, changes, beta):
+    """Whatever the settings allow: none ends as a success with a number that is not one."""
+    settings = grpo_settings(iterations=2, prompts_per_iteration=4, **changes)
+    extreme = GrpoJob(device="cpu", policy=FULL_SIZE, grpo=settings)
+    start = copy.deepcopy(half_trained).float()
+    try:
+        policy, rows = train(extreme, start, EVERYTHING, beta, seed=1)
+        save_policy(policy, tmp_path / "policy.safetensors", {})
+        write_parquet(tmp_path / "metrics.parquet", rows, METRICS, {})
+    except UserError as error:
+        assert "not finite" in str(error)
+        assert not (tmp_path / "metrics.parquet").exists()
+    else:
+        for row in rows:
+            assert all(np.isfinite(value).all() for value in row.values())
 
 
 def test_evaluating_more_often_changes_nothing_else(lucky_policy):

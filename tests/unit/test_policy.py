@@ -124,6 +124,15 @@ def test_checkpoint_round_trip_is_exact_and_byte_stable(tmp_path):
         assert torch.equal(x, y)
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_weights_that_are_not_finite_are_not_written(tmp_path, bad):
+    policy = initial_policy(SMALL, seed=1)
+    policy.head.bias.data[3] = bad
+    with pytest.raises(UserError, match=r"p\.safetensors: was not written.* not finite"):
+        save_policy(policy, tmp_path / "p.safetensors", MADE_BY)
+    assert not list(tmp_path.iterdir())
+
+
 def test_checkpoint_of_another_architecture_is_refused(tmp_path):
     save_policy(initial_policy(SMALL, seed=1), tmp_path / "p.safetensors", {})
     with pytest.raises(UserError, match=r"p\.safetensors: a checkpoint of another architecture"):

@@ -87,13 +87,44 @@ def test_what_a_killed_process_left_is_removed_and_what_another_writes_is_not_to
     ]
 
 
-def test_numbers_that_are_not_finite_are_refused(tmp_path):
+def a_row(schema):
+    """A row of a schema, with a number wherever there is to be one."""
+    values = {pa.int64(): 1, pa.float64(): 0.5, pa.string(): "x"}
+    lists = {pa.list_(kind): [value] for kind, value in values.items()}
+    return {field.name: (values | lists)[field.type] for field in schema}
+
+
+FLOATS = [pytest.param(schema, field, id=f"{name}-{field.name}")
+          for name, schema in (("sft", SFT_METRICS), ("grpo", METRICS), ("study", STUDY),
+                               ("claims", CLAIMS))
+          for field in schema if field.type in (pa.float64(), pa.list_(pa.float64()))]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize(("schema", "field"), FLOATS)
+def test_numbers_that_are_not_finite_are_neither_written_nor_read(tmp_path, schema, field, bad):
+    """Unless the column says what they mean there."""
+    path, row = tmp_path / "t.parquet", a_row(schema)
+    write_parquet(path, [row], schema, MADE_BY)
+    whole = path.read_bytes()
+    row[field.name] = [bad] if field.type == pa.list_(pa.float64()) else bad
+    rows = [a_row(schema), row]
+    if b"not_finite" in field.metadata:
+        assert schema is CLAIMS
+        write_parquet(path, rows, schema, MADE_BY)
+        assert read_parquet(path, schema)[0].num_rows == 2
+        return
+    with pytest.raises(UserError, match=rf"would hold numbers that are not finite, in {field.name}:"):
+        write_parquet(path, rows, schema, MADE_BY)
+    assert path.read_bytes() == whole
+    pq.write_table(pa.Table.from_pylist(rows, schema), path)
+    with pytest.raises(UserError, match=f"column {field.name} holds numbers that are not finite"):
+        read_parquet(path, schema)
+
+
+def test_nothing_measured_is_no_number_at_all(tmp_path):
     path = tmp_path / "t.parquet"
-    for bad in (float("nan"), float("inf")):
-        write_parquet(path, [{"x": 1, "y": bad}], SCHEMA, {"run": {}, "settings": {}})
-        with pytest.raises(UserError, match="column y holds numbers that are not finite"):
-            read_parquet(path, SCHEMA)
-    write_parquet(path, [{"x": 1, "y": None}], SCHEMA, {"run": {}, "settings": {}})
+    write_parquet(path, [{"x": 1, "y": None}], SCHEMA, MADE_BY)
     assert read_parquet(path, SCHEMA)[0]["y"].to_pylist() == [None]
 
 

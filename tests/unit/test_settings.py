@@ -45,6 +45,13 @@ MISTAKES = [
     ("recipes.short.iteration", 3, r"recipes\.short\.iteration: unknown key\. Did you mean itera"),
     ("grpo.group_size", -8, r"grpo\.group_size: found -8\. .*greater than or equal to 2"),
     ("grpo.group_size", 1, r"grpo\.group_size: found 1\. "),
+    ("grpo.temperature", 1e-38, r"grpo\.temperature: found 1e-38\. .*equal to 0\.01"),
+    ("recipes.short.temperature", 101, r"short\.temperature: found 101\. .*equal to 100"),
+    (
+        "teachers.partial.split.held_out",
+        2001,
+        r"split\.held_out: found 2001\. .*multiple of 2",
+    ),
     ("sft.steps", 0, r"sft\.steps: found 0\. .*greater than or equal to 1"),
     ("sft.steps", 1.5, r"sft\.steps: found 1\.5\. .*valid integer"),
     ("sft.steps", 100.0, r"sft\.steps: found 100\.0\. .*valid integer"),

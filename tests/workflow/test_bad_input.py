@@ -67,7 +67,7 @@ CONFIGS = [
     ({"grpo": {"group_size": -8}}, "grpo.group_size: found -8."),
     ({"grpo": {"group_size": 1}}, "group_size: found 1. Input should be greater than or equal"),
     ({"grpo": {"evaluate_every": 0}}, "grpo.evaluate_every: found 0."),
-    ({"grpo": {"temperature": 0}}, "grpo.temperature: found 0. Input should be greater than 0"),
+    ({"grpo": {"temperature": 0}}, "temperature: found 0. Input should be greater than or equal to 0.01"),
     ({"teachers": {"partial": {"split": {"held_out": 9999}}}}, "must leave some of the 10,000"),
     ({"teachers": {"partial": {"split": None}}}, "Stopping needs a split"),
     ({"teachers": {"weak": {"truth_probability": 1.5}}}, "truth_probability: found 1.5."),

@@ -178,7 +178,7 @@ def test_a_failed_run_ends_with_what_failed_and_what_to_do(tmp_path):
         keys = f"recipe=base, teacher=weak, beta=0, seed={seed}"
         log_file = tmp_path / f"results/logs/grpo/{keys.replace(', ', '/')}.log"
         assert f"\ngrpo {keys}\n  its log {log_file} ends:\n" in summary
-    assert "error: the gradient is not finite at iteration" in summary
+    assert "error: gradient_norm: not finite at iteration" in summary
     assert "It needs a smaller grpo.learning_rate." in summary
     assert "What to do: mend what the log names, then give the same command again." in summary
     done = workflow.snakemake(targets=[target])
