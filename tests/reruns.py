@@ -313,7 +313,7 @@ MODULES = [
     ("code of {}", "figures/intervals", jobs("figure fig4*", "figure fig5*")),
     ("code of {}", "statistics", jobs("figure fig4*", "figure fig5*", "claims")),
     ("code of {}", "claims document_a document_b ledger ledger_pages measurements", jobs("claims")),
-    ("code of {}, of which no result is made", "progress run_messages settings", jobs()),
+    ("code of {}, of which no result is made", "config_files progress run_messages settings", jobs()),
 ]
 PACKAGES = [
     ("another release of {} installed", "numpy pyarrow safetensors torch", jobs(*ALL)),

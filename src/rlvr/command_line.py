@@ -34,9 +34,21 @@ class Stage(BaseSettings):
         return (init_settings,)
 
 
+LONGEST_FLAGS = 120_000  # bytes; a shell gets its command as one argument: 131,072 on Linux
+
+
 def flags(settings: BaseModel) -> str:
-    """The flags that give a stage these settings, quoted for a shell."""
-    return shlex.join(CliApp.serialize(settings))
+    """The flags that give a stage these settings, quoted for a shell.
+
+    Raises a `UserError` where they are too many for one command.
+    """
+    line = shlex.join(CliApp.serialize(settings))
+    if len(line) > LONGEST_FLAGS:
+        raise UserError(
+            f"these settings are too long for a command: {line[:300]} ... ({len(line):,} "
+            f"characters, of which it has room for {LONGEST_FLAGS:,}). Split them, a study in two."
+        )
+    return line
 
 
 def run(stage: type[Stage]) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, get_args
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -31,6 +30,7 @@ from rlvr.arms import BASE, FIGURE_ARMS, Arm
 from rlvr.errors import UserError
 from rlvr.runs import GrpoRun, SftRun, all_runs
 from rlvr.values import (
+    LONGEST_NAME,
     PROMPTS,
     AdvantageKind,
     Betas,
@@ -55,6 +55,7 @@ FIGURES = sorted(path.stem for path in (Path(__file__).parent / "figures").glob(
 # What a job can hold in a few gigabytes.
 MOST_WEIGHTS = 100_000_000
 MOST_COMPLETIONS = 1_000_000
+MOST_TABLES = 500  # whose paths stand in one command
 
 
 # --- Names that the config itself defines ---------------------------------------------------------
@@ -79,7 +80,7 @@ def _one_of(kind: str) -> Callable[[str, ValidationInfo], str]:
 TeacherName = Annotated[str, AfterValidator(_one_of("teachers"))]
 RecipeName = Annotated[str, AfterValidator(_one_of("recipes"))]
 StudyName = Annotated[str, AfterValidator(_one_of("studies"))]
-FigureName = Annotated[str, AfterValidator(_one_of("figures"))]
+FigureName = Annotated[Name, AfterValidator(_one_of("figures"))]
 
 
 # --- Settings, group by group -------------------------------------------------------------------
@@ -252,7 +253,9 @@ class StudySettings(Strict):
 class FigureSettings(Strict):
     """What one figure shows."""
 
-    studies: Annotated[list[StudyName], Field(min_length=1), AfterValidator(unique)]
+    studies: Annotated[
+        list[StudyName], Field(min_length=1, max_length=MOST_TABLES), AfterValidator(unique)
+    ]
     """The studies whose tables it reads."""
     iterations: Count
     """The last GRPO iteration that it shows."""
@@ -261,7 +264,9 @@ class FigureSettings(Strict):
 class ClaimsSettings(Strict):
     """The ledger of the documents' claims."""
 
-    studies: Annotated[list[StudyName], Field(min_length=1), AfterValidator(unique)]
+    studies: Annotated[
+        list[StudyName], Field(min_length=1, max_length=MOST_TABLES), AfterValidator(unique)
+    ]
     """The studies whose tables it reads."""
     confidence: Confidence
     """Confidence of intervals over seeds and of binomial bounds."""
@@ -423,41 +428,20 @@ class Config(Strict):
 # --- Checking config.yaml -----------------------------------------------------------------------
 
 
-class _UniqueKeysLoader(yaml.SafeLoader):
-    """YAML takes the last of equal keys in silence; here they are a mistake."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        keys = [
-            self.construct_object(key, deep=deep)
-            for key, _ in node.value
-            if key.tag
-            != "tag:yaml.org,2002:merge"  # `<<` brings keys along, for others to override
-        ]
-        for index, key in enumerate(keys):
-            if key in keys[:index]:
-                raise yaml.constructor.ConstructorError(
-                    problem=f"the key {key} is there twice",
-                    problem_mark=node.value[index][0].start_mark,
-                )
-        return super().construct_mapping(node, deep)
-
-
-def check_yaml(path: Path | str) -> None:
-    """Raise a `UserError` with line and column if the file is not YAML, or has a key twice."""
-    try:
-        yaml.load(Path(path).read_text(encoding="utf-8"), _UniqueKeysLoader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not valid YAML: {error}") from None
+NAMED = ("teachers", "recipes", "studies", "figures")
+"""Groups whose entries have names, which an overlay can take out: `figures: {NAME: null}`."""
 
 
 def load_config(raw: Mapping[str, Any]) -> Config:
     """The checked config. Raises one `UserError` that lists every mistake."""
-    context: dict[str, Any] = {"figures": FIGURES}
-    for kind in ("teachers", "recipes", "studies"):
-        if isinstance(raw.get(kind), Mapping):
-            context[kind] = list(raw[kind])
+    there = {
+        kind: {name: entry for name, entry in raw[kind].items() if entry is not None}
+        for kind in NAMED
+        if isinstance(raw.get(kind), Mapping)
+    }
+    context = {kind: list(entries) for kind, entries in there.items()} | {"figures": FIGURES}
     try:
-        return Config.model_validate(dict(raw), strict=True, context=context)
+        return Config.model_validate({**raw, **there}, strict=True, context=context)
     except ValidationError as error:
         raise UserError(explain(error, Config, "the config")) from None
 
@@ -488,8 +472,11 @@ def _explain_one(mistake: Mapping[str, Any], model: type[BaseModel]) -> str:
         "completions",
     ):  # about the config as a whole; they name the key themselves
         return f"{message}."
-    if kind == "string_pattern_mismatch":
-        message = "names are lower-case letters, digits and _, and begin with a letter"
+    if kind in ("string_pattern_mismatch", "string_too_long"):
+        message = (
+            "names are lower-case letters, digits and _, begin with a letter, and have at most "
+            f"{LONGEST_NAME} characters"
+        )
     if kind.startswith(("int_", "float_")) and isinstance(mistake["input"], str):
         message += (
             " (numbers are written without quotes; YAML takes 1e-3 for text and wants 1.0e-3; "

@@ -19,6 +19,7 @@ class Strict(BaseModel):
 PROMPTS = 100 * 100
 """All prompts that the task has: two numbers from 0 to 99."""
 MOST_SEEDS = 10_000
+SMALLEST_BETA = 1e-9
 
 
 def unique(values: list[Any]) -> list[Any]:
@@ -37,12 +38,22 @@ def first_seeds(seeds: Any) -> Any:
     return list(range(42, 42 + seeds)) if is_number and seeds <= MOST_SEEDS else seeds
 
 
+def fits_in_a_path(beta: float) -> float:
+    """The number itself, if its decimals are few enough to stand in the name of a folder."""
+    if 0 < beta < SMALLEST_BETA:
+        raise PydanticCustomError(
+            "too_small", "a beta is 0, or at least {least}", {"least": SMALLEST_BETA}
+        )
+    return beta
+
+
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 EvenCount = Annotated[int, Field(ge=2, le=1_000_000, multiple_of=2)]
 Positive = Annotated[float, Field(ge=1e-30, le=1e30)]  # what float32 has room for, and to spare
 Probability = Annotated[float, Field(ge=0, le=1)]
 Confidence = Annotated[float, Field(gt=0, lt=1)]
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*\z")]
+LONGEST_NAME = 100  # a file system has room for 255 bytes, with what stands around a name
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*\z", max_length=LONGEST_NAME)]
 Seed = Annotated[int, Field(ge=0, lt=10**9)]
 Seeds = Annotated[
     list[Seed],
@@ -50,7 +61,7 @@ Seeds = Annotated[
     Field(min_length=1, max_length=MOST_SEEDS),
     AfterValidator(unique),
 ]
-Beta = Annotated[float, Field(ge=0, le=1000)]
+Beta = Annotated[float, Field(ge=0, le=1000), AfterValidator(fits_in_a_path)]
 Betas = Annotated[list[Beta], Field(min_length=1), AfterValidator(unique)]
 Device = Literal["cpu", "cuda", "auto"]
 AdvantageKind = Literal["group_std", "group_mean", "rloo", "batch"]

@@ -18,7 +18,6 @@ from rlvr.settings import (
     FIGURES,
     Config,
     SftJob,
-    check_yaml,
     load_config,
 )
 from rlvr.values import Name
@@ -107,6 +106,10 @@ MISTAKES = [
     ("teachers.we ak", {"truth_probability": 0.1}, r"teachers\.we ak: .*Names are lower-case"),
     ("teachers.$(rm -rf x)", {"truth_probability": 0.1}, r"Names are lower-case letters"),
     ("teachers.weak\n", {"truth_probability": 0.1}, r"Names are lower-case letters"),
+    ("teachers." + "a" * 101, {"truth_probability": 0.1}, r"have at most 100 characters"),
+    ("studies." + "a" * 246, {}, r"have at most 100 characters"),
+    ("studies.weak_start.betas", [1e-300], r"betas\.0: found 1e-300\. A beta is 0, or at least 1e-09"),
+    ("claims.studies", ["weak_start"] * 501, r"claims\.studies: .*at most 500 items"),
     ("teachers", {}, r"teachers: found \{\}\."),
     ("grpo", None, r"grpo: found None"),
     ("claims.confidence", 1, r"claims\.confidence: found 1\. .*less than 1"),
@@ -143,23 +146,6 @@ def test_all_mistakes_are_reported_at_once(raw_config):
         "studies.weak_start.teachers.0",
         "studies.cold_start.betas.0",
     ]
-
-
-def test_yaml_that_does_not_parse_is_located(tmp_path):
-    path = tmp_path / "config.yaml"
-    path.write_text("seeds: [1, 2\ngrpo: {}\n")
-    with pytest.raises(
-        UserError, match=re.escape(str(path)) + r" is not valid YAML: .*(.|\n)*line 2"
-    ):
-        check_yaml(path)
-    check_yaml(ROOT / "config.yaml")
-
-
-def test_a_key_that_is_there_twice_is_refused(tmp_path):
-    path = tmp_path / "config.yaml"
-    path.write_text("sft: {steps: 31}\nseeds: [1]\nsft: {batch_size: 32}\n")
-    with pytest.raises(UserError, match=r"the key sft is there twice(.|\n)*line 3"):
-        check_yaml(path)
 
 
 def test_config_has_the_settings_of_the_document(config):
@@ -220,17 +206,39 @@ def test_a_number_of_seeds_stands_for_so_many(raw_config, seeds, expected):
     assert load_config(raw_config).study("partial_start").seeds == [42, 43, 44, 45, 46]
 
 
-def test_merge_keys_are_no_duplicates(tmp_path):
-    path = tmp_path / "config.yaml"
-    path.write_text("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\n")
-    check_yaml(path)
-
-
 def test_recipe_changes_what_it_names_and_nothing_else(config):
     base, short = config.grpo_job("base").grpo, config.grpo_job("short").grpo
     assert base == config.grpo
     assert short.iterations == 300
     assert short.model_copy(update={"iterations": 600}) == base
+
+
+@pytest.mark.parametrize("kind", ["teachers", "recipes", "studies", "figures"])
+def test_an_overlay_takes_an_entry_out(raw_config, kind):
+    entry = {"teachers": {"truth_probability": 0.5}, "recipes": {"epochs": 3},
+             "studies": raw_config["studies"]["weak_start"]}.get(kind)  # fmt: skip
+    name = "fig5_kl_anchor" if kind == "figures" else "extra"
+    if entry:
+        raw_config[kind][name] = entry
+        assert name in getattr(load_config(raw_config), kind)
+    without = load_config(merge(raw_config, {kind: {name: None}}))
+    assert name not in getattr(without, kind)
+    assert without == load_config(merge(raw_config, {kind: {name: None, "nothing": None}}))
+
+
+def test_what_is_taken_out_is_missed_where_it_is_used(raw_config):
+    raw_config["studies"]["group_size"] = raw_config["teachers"]["cold"] = None
+    with pytest.raises(UserError) as caught:
+        load_config(raw_config)
+    assert "claims.studies.3: found 'group_size'. Not among the studies" in str(caught.value)
+    assert "cold_start.teachers.0: found 'cold'. Not among the teachers" in str(caught.value)
+
+
+def test_settings_that_no_command_has_room_for_are_refused(config):
+    betas = [n / 1000 for n in range(1, 20_001)]
+    study = config.study("weak_start").model_copy(update={"betas": betas})
+    with pytest.raises(UserError, match=r"too long for a command: --recipes .*a study in two"):
+        flags(study)
 
 
 def test_runs_are_every_combination(raw_config):

@@ -1,5 +1,6 @@
 """Bad input: one message that says where, what and what is allowed; no job; nothing replaced."""
 
+import json
 import pickle
 from itertools import pairwise
 
@@ -39,7 +40,7 @@ def teacher(name):
     return {"teachers": {name: {"truth_probability": 0.5}}}
 
 
-NAMES = "Names are lower-case letters, digits and _, and begin with a letter"
+NAMES = "Names are lower-case letters, digits and _, begin with a letter, and have at most 100"
 
 CONFIGS = [
     # unknown keys, at each level
@@ -92,6 +93,8 @@ CONFIGS = [
     ({"figures": {"fig9": {}}}, "fig9: found 'fig9'. Not among the figures; allowed: fig1_"),
     ({"studies": {"weak_start": {"betas": [0.04]}}}, "none of weak_start has recipe base"),
     ({"recipes": {"base": {"epochs": 1}}}, "recipes.base must be there and empty"),
+    (teacher("a" * 260), NAMES),
+    ({"studies": {"group_size": {"betas": [1e-300]}}}, "betas.0: found 1e-300. A beta is 0, or at"),
     (teacher("größe"), NAMES),
     (teacher("加法"), NAMES),
     (teacher("a; touch hacked #"), NAMES),
@@ -104,7 +107,11 @@ CONFIGS = [
 CONFIG_FILES = [
     ("seeds: [1, 2\ngrpo: {", "not valid JSON or YAML"),
     ("seeds: [1]\nseeds: [2]\n", "the key seeds is there twice"),
+    ("seeds: [042, 043]\n", "YAML takes 042 for 34."),
+    ("sft: {learning_rate: 1:30.0}\n", "YAML takes 1:30.0 for 90.0."),
+    # Read by Snakemake before our check is; the README says which file it may mean.
     ("- a list\n", "Config file must be given as JSON or YAML with keys at top level"),
+    ("# a remark\n", "Config file must be given as JSON or YAML with keys at top level"),
 ]  # fmt: skip
 
 
@@ -139,6 +146,16 @@ def test_all_mistakes_are_named_at_once(finished):
         assert message in done.stderr
 
 
+def test_an_overlay_in_json_with_tabs_that_takes_a_figure_out(finished):
+    overlay = json.dumps({"figures": {"fig1_rlvr_overturns": None}}, indent="\t")
+    done = finished.snakemake("--dry-run", "--nolock", overlay=overlay)
+    assert done.returncode == 0, done.stderr
+    assert "Nothing to be done" in done.stdout + done.stderr
+    target = ["results/fig1_rlvr_overturns.pdf"]
+    done = finished.snakemake("--dry-run", "--nolock", overlay=overlay, targets=target)
+    assert "no figure is named fig1_rlvr_overturns" in done.stderr
+
+
 def test_a_list_on_the_command_line(finished):
     """Snakemake takes what is inside brackets for text."""
     before = finished.contents()
@@ -152,7 +169,7 @@ def test_config_yaml_that_does_not_parse_is_located(clone):
     (clone.folder / "config.yaml").write_text("seeds: [1, 2\ngrpo: {}\n")
     done = clone.snakemake("--dry-run")
     assert done.returncode != 0
-    assert "config.yaml is not valid YAML" in done.stdout + done.stderr
+    assert "config.yaml is neither JSON nor plain YAML" in done.stdout + done.stderr
     assert "line 2, column" in done.stdout + done.stderr
 
 
