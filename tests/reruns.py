@@ -299,7 +299,7 @@ RUNS = [
 MODULES = [
     (
         "code of {}",
-        "__init__ adam addition command_line errors evaluation linear policy prefix_tree records "
+        "__init__ adam addition command_line errors evaluation isolation linear policy prefix_tree records "
         "runs sft source_digest splits streams values",
         jobs(*ALL),
     ),
@@ -313,7 +313,11 @@ MODULES = [
     ("code of {}", "figures/intervals", jobs("figure fig4*", "figure fig5*")),
     ("code of {}", "statistics", jobs("figure fig4*", "figure fig5*", "claims")),
     ("code of {}", "claims document_a document_b ledger ledger_pages measurements", jobs("claims")),
-    ("code of {}, of which no result is made", "config_files progress run_messages settings", jobs()),
+    (
+        "code of {}, of which no result is made",
+        "config_files progress run_messages settings",
+        jobs(),
+    ),
 ]
 PACKAGES = [
     ("another release of {} installed", "numpy pyarrow safetensors torch", jobs(*ALL)),

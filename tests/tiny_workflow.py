@@ -66,9 +66,9 @@ class Workflow:
             started.add(" ".join([rule, *filter(None, ["/".join(values)])]))
         return started - {"all"}
 
-    def printed_commands(self) -> list[list[str]]:
-        """The stages' arguments of all jobs, from the commands that a dry run prints."""
-        done = self.snakemake("--dry-run", "--forceall", "--printshellcmds")
+    def printed_commands(self, *targets: str) -> list[list[str]]:
+        """The stages' arguments of all jobs behind targets, from the commands of a dry run."""
+        done = self.snakemake("--dry-run", "--forceall", "--printshellcmds", targets=targets)
         lines = (
             line.partition("Shell command: python -m ")[2] for line in done.stdout.splitlines()
         )

@@ -3,5 +3,9 @@
 import gc
 import sys
 
-if sys.argv[:1] == ["-m"]:  # `python -m rlvr.STAGE` begins: what its imports make is there to stay,
-    gc.disable()  # and looking for garbage among it takes a fifth of their time
+if sys.argv[:1] == ["-m"] and any(name.startswith("rlvr.") for name in sys.orig_argv):
+    # `python -m rlvr.STAGE` begins, and nothing but Python itself has been imported yet.
+    from rlvr.isolation import isolate
+
+    isolate()
+    gc.disable()  # what imports make is there to stay: looking for garbage takes a fifth of their time

@@ -74,6 +74,8 @@ def check_config_file(path: Path | str) -> None:
 
     That is: unreadable, a key twice, a number that means another, or no mapping at its top.
     """
+    if not Path(path).is_file():
+        return  # Snakemake says so if it is missing; a pipe it has read already
     try:
         text = Path(path).read_text(encoding="utf-8")
         try:

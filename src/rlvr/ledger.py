@@ -51,12 +51,8 @@ CLAIMS = pa.schema(
             not_finite="nan: of fewer than two seeds, or no mean",
         ),
         column("interval_method", pa.string(), "text", "t, t of the log, t of the logit, or none"),
-        column(
-            "theory", pa.float64(), "unit", "theory's value", not_finite="nan: there is none"
-        ),
-        column(
-            "low", pa.float64(), "unit", "a value holds from here", not_finite="-inf: no limit"
-        ),
+        column("theory", pa.float64(), "unit", "theory's value", not_finite="nan: there is none"),
+        column("low", pa.float64(), "unit", "a value holds from here", not_finite="-inf: no limit"),
         column("high", pa.float64(), "unit", "to here", not_finite="inf: no limit"),
         column("reason", pa.string(), "text", "why these limits"),
         column(

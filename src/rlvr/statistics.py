@@ -36,9 +36,7 @@ class Interval(NamedTuple):
     method: str
 
 
-def mean_interval(
-    values: Sequence[float], confidence: float, within: Range = ANYTHING
-) -> Interval:
+def mean_interval(values: Sequence[float], confidence: float, within: Range = ANYTHING) -> Interval:
     """Mean and two-sided interval over seeds: Student's t, on a scale that has no ends.
 
     `within` is what the mean can be. Where that is anything, the interval is mean +- t s / sqrt(n).

@@ -68,7 +68,8 @@ def test_numbers_that_yaml_takes_for_others_are_refused(tmp_path, number, taken_
 
 
 @pytest.mark.parametrize(
-    "number", ["0", "-1", "+7", "10", "1_000", "0.5", "-0.04", "1.0e-3", "2.5E+4", "5.", ".5", ".inf"]
+    "number",
+    ["0", "-1", "+7", "10", "1_000", "0.5", "-0.04", "1.0e-3", "2.5E+4", "5.", ".5", ".inf"],
 )
 def test_plain_numbers_are_themselves(tmp_path, number):
     accepted(tmp_path, f"x: [{number}]")

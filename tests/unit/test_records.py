@@ -114,7 +114,9 @@ def test_numbers_that_are_not_finite_are_neither_written_nor_read(tmp_path, sche
         write_parquet(path, rows, schema, MADE_BY)
         assert read_parquet(path, schema)[0].num_rows == 2
         return
-    with pytest.raises(UserError, match=rf"would hold numbers that are not finite, in {field.name}:"):
+    with pytest.raises(
+        UserError, match=rf"would hold numbers that are not finite, in {field.name}:"
+    ):
         write_parquet(path, rows, schema, MADE_BY)
     assert path.read_bytes() == whole
     pq.write_table(pa.Table.from_pylist(rows, schema), path)

@@ -108,7 +108,11 @@ MISTAKES = [
     ("teachers.weak\n", {"truth_probability": 0.1}, r"Names are lower-case letters"),
     ("teachers." + "a" * 101, {"truth_probability": 0.1}, r"have at most 100 characters"),
     ("studies." + "a" * 246, {}, r"have at most 100 characters"),
-    ("studies.weak_start.betas", [1e-300], r"betas\.0: found 1e-300\. A beta is 0, or at least 1e-09"),
+    (
+        "studies.weak_start.betas",
+        [1e-300],
+        r"betas\.0: found 1e-300\. A beta is 0, or at least 1e-09",
+    ),
     ("claims.studies", ["weak_start"] * 501, r"claims\.studies: .*at most 500 items"),
     ("teachers", {}, r"teachers: found \{\}\."),
     ("grpo", None, r"grpo: found None"),

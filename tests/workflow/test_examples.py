@@ -5,6 +5,7 @@ the config and against docs/claims.md.
 """
 
 import ast
+import functools
 import os
 import re
 import shutil
@@ -76,7 +77,8 @@ def examples() -> dict[str, tuple[str, str]]:
     every = blocks(READING)
     pairs = list(zip(every[::2], every[1::2], strict=True))
     assert all((a.language, b.language) == ("python", "text") for a, b in pairs)
-    names = ["duckdb", "polars", "pandas", "claims", "provenance", "columns", "size", "answers"]
+    names = ["duckdb", "polars", "pandas", "table anywhere", "runs anywhere"]
+    names += ["claims", "provenance", "columns", "size", "answers"]
     return {name: (a.code, b.code) for name, (a, b) in zip(names, pairs, strict=True)}
 
 
@@ -90,10 +92,10 @@ def run(finished, monkeypatch, capsys, config, tiny_config):
     last = (c.grpo_job("document_b").grpo.iterations for c in (config, load_config(tiny_config)))
     at_the_end, at_the_tiny_end = last
 
-    def run_example(code: str, more: str = "") -> str:
+    def run_example(code: str, more: str = "", folder: Path = finished.folder) -> str:
         code = re.sub(rf"\b{at_the_end}\b", str(at_the_tiny_end), code)
         code = code.replace("seed=42", "seed=1")
-        monkeypatch.chdir(finished.folder)
+        monkeypatch.chdir(folder)
         capsys.readouterr()
         exec(compile(code + more, "reading-results.md", "exec"), {"__name__": "example"})
         return capsys.readouterr().out
@@ -158,6 +160,56 @@ def test_the_traps_are_where_the_page_says(finished, monkeypatch):
     of_beta_0 = pl.scan_parquet("results/grpo/recipe=base/**/*.parquet", hive_partitioning=True)
     assert of_beta_0.collect_schema()["beta"] == pl.Int64
     assert of_beta_0.filter(pl.col("beta") < 0.04).collect().height > 0
+
+
+@pytest.fixture
+def run_below_keys(run, finished, tmp_path):
+    """As `run`, where the project lies in a folder whose name looks like keys."""
+    folder = tmp_path / "seed=7" / "beta=5"
+    shutil.copytree(finished.folder / "results", folder / "results")
+    return functools.partial(run, folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("table anywhere", [("0.0", "1"), ("0.04", "1")]),
+        ("runs anywhere", [("0.0", "1"), ("0.04", "1")]),
+    ],
+)
+def test_the_way_that_is_right_everywhere(run_below_keys, name, keys):
+    code, shown = EXAMPLES[name]
+    for output, expected in (
+        (run_below_keys(code), keys),
+        (shown, [("0.0", str(s)) for s in (42, 43, 44)]),
+    ):
+        assert re.findall(r"(\d+\.\d+) │ +(\d+) │", output) == expected
+
+
+def test_the_other_libraries_are_right_everywhere_too(run_below_keys):
+    code, _ = EXAMPLES["runs anywhere"]
+    more = """
+import polars as pl
+print(pl.scan_pyarrow_dataset(runs).select("beta", "seed").unique().collect().sort("beta").rows())
+print(sorted(set(runs.to_table().to_pandas()[["beta", "seed"]].itertuples(index=False, name=None))))
+import pandas as pd
+table = Path("results/tables/weak_start.parquet").resolve()
+print(sorted(set(pd.read_parquet(table, partitioning=None).seed)))
+print(sorted(set(pl.read_parquet(table, hive_partitioning=False)["seed"])))
+"""
+    lines = run_below_keys(code, more).splitlines()[-4:]
+    both = "[(0.0, 1), (0.0, 2), (0.04, 1)]"
+    assert [sorted(ast.literal_eval(lines[0])), lines[1:]] == [
+        ast.literal_eval(both),
+        [both, "[1, 2]", "[1, 2]"],
+    ]
+
+
+def test_an_absolute_path_below_such_a_folder_is_a_trap(run_below_keys):
+    """As the page says; should a library mend it, the page can be shorter."""
+    code = "import duckdb, pathlib\nhere = pathlib.Path('results').resolve()\n"
+    code += "print(duckdb.sql(f\"SELECT DISTINCT seed FROM '{here}/tables/weak_start.parquet'\").fetchall())"
+    assert run_below_keys(code) == "[(7,)]\n"
 
 
 def test_the_claims_that_fail(run):

@@ -75,6 +75,22 @@ def test_touching_once_lets_later_edits_be_noticed_where_results_were_copied(clo
     assert clone.would_run() == table.runs
 
 
+@pytest.mark.parametrize(
+    "name", ["sft/teacher=weak/seed=1/policy.safetensors", "tables/weak_start.parquet"]
+)
+def test_a_large_file_touched_runs_nothing(clone, name):
+    """Left alone, Snakemake compares checksums of files up to 1 MB, and times of larger ones."""
+    file = clone.folder / "results" / name
+    with file.open("ab") as stream:
+        stream.write(bytes(3_000_000))  # nothing reads it here
+    assert clone.snakemake("--touch", "--forceall").returncode == 0
+    file.touch()
+    assert clone.would_run() == set()
+    with file.open("ab") as stream:
+        stream.write(b"x")
+    assert clone.would_run() != set()
+
+
 def test_the_readme_shows_the_list():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"<!-- reruns: begin -->\n{as_markdown()}\n<!-- reruns: end -->" in readme

@@ -41,13 +41,6 @@ def succeeded(done: subprocess.CompletedProcess) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_path_with_spaces_and_letters_of_other_scripts(finished, tmp_path):
-    folder = copy_of_project(tmp_path / "mit Leerzeichen & größer 加法" / "it's a clone")
-    workflow = Workflow(folder, project=folder, configs=[])
-    succeeded(workflow.snakemake(overlay=ONE_SEED, targets=[TARGET]))
-    assert workflow.contents()[f"results/{RUN}"] == finished.contents()[f"results/{RUN}"]
-
-
 def test_another_directory(finished, tmp_path):
     elsewhere = tmp_path / "some where"
     workflow = Workflow(elsewhere / "work")

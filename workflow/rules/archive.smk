@@ -1,10 +1,11 @@
 import yaml
 
+# Its text, not its path: braces in the path of an input would be taken for wildcards.
+LOCK = Path(workflow.source_path("../../requirements.lock")).read_text(encoding="utf-8")
+
 
 rule record:
     """Write down the settings and package versions that the results were made with."""
-    input:
-        lock=workflow.source_path("../../requirements.lock"),
     output:
         config="results/config.yaml",
         lock="results/requirements.lock",
@@ -18,8 +19,9 @@ rule record:
         runtime=10,
     params:
         config=yaml.safe_dump(settings.model_dump(exclude_unset=True), sort_keys=False),
+        lock=LOCK,
     shell:
-        "(cat {input.lock:q} > {output.lock} && printf %s {params.config:q} > {output.config})"
+        "(printf %s {params.lock:q} > {output.lock} && printf %s {params.config:q} > {output.config})"
         " > {log} 2>&1"
 
 

@@ -1,4 +1,5 @@
 # What all rules share: the checked settings, the names that wildcards may take, the environment.
+import os
 import shlex
 
 from rlvr.command_line import flags
@@ -9,8 +10,17 @@ settings = load_config(config)
 SFT_FLAGS = {teacher: flags(settings.sft_job(teacher)) for teacher in settings.teachers}
 GRPO_FLAGS = {recipe: flags(settings.grpo_job(recipe)) for recipe in settings.recipes}
 
-# Jobs use the Python that runs Snakemake, also where its environment is not activated.
-shell.prefix(f"set -euo pipefail; PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
+# Jobs use the Python that runs Snakemake, also where its environment is not activated, and find
+# packages where it does, but none in the working folder. Nothing else of Python's variables reaches
+# them; of all other variables, see isolation.py.
+PREFIX = (
+    "set -euo pipefail; PATH={}:$PATH; "
+    "unset ${{!PYTHON@}}; export PYTHONSAFEPATH=1 PYTHONPATH={}; "
+).format(
+    shlex.quote(str(Path(sys.executable).parent)), shlex.quote(os.environ.get("PYTHONPATH", ""))
+)
+shell.prefix(PREFIX.replace("{", "{{").replace("}", "}}"))  # Snakemake formats it
+
 
 # `gpu` is a resource that profiles can limit; `auto` takes what it finds and reserves nothing.
 GPU = int(settings.device == "cuda")

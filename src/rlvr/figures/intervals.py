@@ -22,9 +22,7 @@ def in_words(methods: set[str]) -> str:
     return f"{CONFIDENCE:.0%} interval of the mean ({' or '.join(known)})" if known else "one seed"
 
 
-def draw_band(
-    axes: Axes, column: str, by_seed: pd.DataFrame, color: str, label: str
-) -> set[str]:
+def draw_band(axes: Axes, column: str, by_seed: pd.DataFrame, color: str, label: str) -> set[str]:
     """A column of the tables over iterations: seeds thin, mean thick, its interval a band.
 
     `by_seed` has a row per iteration and a column per seed. Returns the names of the methods behind

@@ -1,9 +1,11 @@
 """The house style of all figures: fonts, colours, and how a quantity over seeds is drawn."""
 
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
+from matplotlib import font_manager
 from matplotlib.axes import Axes
 
 BLUE, RED, GREY = "#2166AC", "#D6604D", "#808080"  # told apart with any colour vision
@@ -32,9 +34,16 @@ RC = {
 
 
 def use() -> None:
-    """Draw with this style from here on, without a display."""
+    """Draw with this style from here on, without a display, and with nothing of the user's own.
+
+    That is: neither a matplotlibrc nor fonts of the same name that are installed on this machine.
+    """
     mpl.use("Agg")
+    mpl.rcdefaults()
     mpl.rcParams.update(RC)
+    font_manager.fontManager.ttflist.clear()
+    for font in sorted(Path(mpl.get_data_path(), "fonts", "ttf").glob("*.ttf")):
+        font_manager.fontManager.addfont(font)
 
 
 def by_seed(rows: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -1,0 +1,34 @@
+"""Of the user's environment a stage keeps what it needs to run, nothing that could reach a result.
+
+`rlvr/__init__.py` sees to it when `python -m rlvr.STAGE` begins: libraries read their variables for
+kernels, rounding, threads and backends when they are imported.
+"""
+
+import os
+import sys
+
+KEPT = frozenset(
+    "PATH HOME USER LOGNAME TMPDIR TEMP TMP TERM COLUMNS LINES PYTHONPATH LD_LIBRARY_PATH "
+    "DYLD_LIBRARY_PATH CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER NVIDIA_VISIBLE_DEVICES".split()
+)
+"""Where things are, how wide a terminal is, and which of several devices to take."""
+FIXED = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MPLBACKEND": "Agg",
+}
+
+
+def isolate() -> None:
+    """Clear all other variables, and let no file of the user's hide a module of Python's own.
+
+    The working folder, which `python -m` looks into first, and PYTHONPATH may hold a `random.py`.
+    """
+    for name in set(os.environ) - KEPT:
+        del os.environ[name]
+    os.environ.update(FIXED)
+    if not sys.flags.safe_path:
+        del sys.path[0]  # the working folder
+    library = os.path.dirname(os.__file__)  # noqa: PTH120 (pathlib may be what is hidden)
+    sys.path.sort(key=lambda entry: entry not in (library, f"{library}/lib-dynload"))

@@ -1,0 +1,161 @@
+"""Nothing of the user's environment reaches a result: variables, files, fonts, paths."""
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Set
+from importlib.util import find_spec
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+from helpers import ROOT
+from matplotlib import font_manager
+from tiny_workflow import Workflow, copy_of_project
+
+from rlvr.figures import style
+
+FIGURE = "results/fig1_rlvr_overturns.pdf"
+CLAIMS = "results/claims.parquet"
+ONE_STUDY = {"claims": {"studies": ["weak_start"]}}
+MATPLOTLIBRC = (
+    "font.family: monospace\nlines.linewidth: 9\naxes.facecolor: yellow\nsavefig.dpi: 30\n"
+)
+
+VARIABLES = {
+    # What a notebook, a shell's start-up file or a cluster sets, and what libraries then do.
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    "ATEN_CPU_CAPABILITY": "default",
+    "MKL_CBWR": "COMPATIBLE",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
+    "NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3",
+    "OMP_NUM_THREADS": "3",
+    "MKL_NUM_THREADS": "3",
+    "SOURCE_DATE_EPOCH": "1",
+    "LC_ALL": "de_DE.ISO-8859-1",
+    "LANG": "tr_TR",
+    "TQDM_DISABLE": "1",
+    "PYTHONHASHSEED": "1",
+    "PYTHONOPTIMIZE": "2",
+    "PYTHONWARNINGS": "error",
+    "PYTHONIOENCODING": "ascii:strict",
+}
+
+
+def with_user_files(folder: Path, without: Set[str] = frozenset()) -> Path:
+    """A folder with a matplotlibrc, and with a file in place of each module of Python's own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in filter(find_spec, sys.stdlib_module_names - without):
+        (folder / f"{name}.py").write_text(f"raise SystemExit('the user\\'s {name}.py was read')\n")
+    (folder / "matplotlibrc").write_text(MATPLOTLIBRC)
+    return folder
+
+
+def hidden_too_early() -> set[str]:
+    """What Python needs to find the stage: where these are hidden, it ends at once, by their name."""
+    command = [sys.executable, "-c", "import runpy, sys; print(*sys.modules)"]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
+def same_as(finished: Workflow, workflow: Workflow) -> None:
+    """All that was made is what the finished run has, byte for byte."""
+    made = workflow.products()
+    assert FIGURE in made
+    made.pop(CLAIMS, None)  # of one study
+    assert made.items() <= finished.products().items()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with settings of the user's for Matplotlib."""
+    for folder in (".config/matplotlib", ".matplotlib"):
+        (tmp_path / "home" / folder).mkdir(parents=True)
+        (tmp_path / "home" / folder / "matplotlibrc").write_text(MATPLOTLIBRC)
+    return tmp_path / "home"
+
+
+def test_variables_and_files_of_the_user_change_no_byte(finished, home, tmp_path):
+    """As Snakemake runs the jobs; the variables that make Python fail would end Snakemake itself."""
+    workflow = Workflow(with_user_files(tmp_path / "work"))
+    user = VARIABLES | {"HOME": str(home), "MATPLOTLIBRC": str(home)}
+    del user["PYTHONWARNINGS"]
+    done = subprocess.run(
+        workflow.command(targets=[FIGURE, CLAIMS], overlay=ONE_STUDY),
+        cwd=ROOT, env=workflow.environment | user, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    same_as(finished, workflow)
+
+
+def test_by_hand_too(finished, home, tmp_path):
+    """Each stage's command as Snakemake prints it, in a shell and a folder that have all of it."""
+    files = with_user_files(tmp_path / "files", hidden_too_early())
+    workflow = Workflow(files)
+    user = VARIABLES | {"HOME": str(home), "MATPLOTLIBRC": str(home)}
+    user |= {"PYTHONPATH": f"{files}:{workflow.environment['PYTHONPATH']}"}
+    del user["PYTHONWARNINGS"]  # by hand it is the user's, and some libraries do warn
+    (files / "results").mkdir()
+    commands = Workflow(tmp_path / "printed").printed_commands(FIGURE)
+    assert len(commands) == 6
+    commands.sort(key=lambda command: STAGES.index(command[0].split(".")[1]))
+    for command in commands:
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=files, env=os.environ | user, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+    same_as(finished, workflow)
+
+
+STAGES = ["sft", "grpo", "table", "figures"]
+
+
+def test_fonts_are_those_that_come_with_matplotlib(monkeypatch):
+    """Though a font of the same name is installed: here it is another, by the name of ours."""
+    (other,) = Path(mpl.get_data_path()).glob("fonts/ttf/DejaVuSansMono.ttf")
+    installed = font_manager.FontEntry(fname=str(other), name="STIXGeneral")
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [installed])
+    with mpl.rc_context({"lines.linewidth": 9}):
+        style.use()
+        assert font_manager.findfont("STIXGeneral").endswith("fonts/ttf/STIXGeneral.ttf")
+        assert mpl.rcParams["lines.linewidth"] == mpl.rcParamsDefault["lines.linewidth"]
+
+
+def test_a_path_that_shells_and_formats_would_take_for_theirs(finished, tmp_path):
+    """Of the project, of the results, and of the Python that runs it all."""
+    folder = copy_of_project(
+        tmp_path / "mit Leerzeichen & größer 加法" / 'it\'s {seed}, $HOME, "x"'
+    )
+    (folder / "{beta}").symlink_to(sys.prefix)
+    workflow = Workflow(folder, project=folder, configs=[])
+    command = workflow.command(targets=[FIGURE, "results/config.yaml"])
+    done = subprocess.run(
+        [folder / "{beta}/bin/python", *command[1:]],
+        env=workflow.environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (folder / "results/requirements.lock").read_bytes() == (
+        ROOT / "requirements.lock"
+    ).read_bytes()
+    for name in ("results/config.yaml", "results/requirements.lock"):
+        (folder / name).unlink()
+    same_as(finished, workflow)
+
+
+LONG = "_".join(f"n{n**3}" for n in range(30))[:100]  # Snakemake refuses what repeats itself
+
+
+def test_the_longest_names_have_room(tmp_path):
+    workflow = Workflow(tmp_path / "work")
+    overlay = {
+        "teachers": {LONG: {"truth_probability": 0.5}},
+        "recipes": {LONG: {"iterations": 2}},
+        "studies": {LONG: {"recipes": [LONG], "teachers": [LONG], "betas": [1e-9], "seeds": [1]}},
+    }
+    target = f"results/tables/{LONG}.parquet"
+    for _ in range(2):
+        done = workflow.snakemake(targets=[target], overlay=overlay)
+        assert done.returncode == 0, shlex.join(map(str, done.args)) + done.stderr
+    assert "Nothing to be done" in done.stderr
+    assert (workflow.folder / target).exists()
