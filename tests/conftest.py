@@ -3,6 +3,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import half_trained as half_trained_policy
 import pytest
 import torch
 import yaml
@@ -11,15 +12,8 @@ from hypothesis import settings as hypothesis_settings
 from xdist.scheduler import LoadScopeScheduling
 
 from rlvr import source_digest
-from rlvr.policy import Policy, initial_policy
-from rlvr.settings import (
-    Config,
-    SftJob,
-    SftSettings,
-    TeacherSettings,
-    load_config,
-)
-from rlvr.sft import train
+from rlvr.policy import Policy, initial_policy, load_policy
+from rlvr.settings import Config, load_config
 
 torch.set_num_threads(1)
 # Examples are derived from the test, so that a red run is red again; no deadline on busy machines.
@@ -71,13 +65,7 @@ def small_policy() -> Policy:
     return initial_policy(SMALL, seed=0).double()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def half_trained() -> Policy:
-    """A full-size policy that is right on some prompts and wrong on others."""
-    job = SftJob(
-        device="cpu",
-        policy=FULL_SIZE,
-        teacher=TeacherSettings(truth_probability=0.5),
-        sft=SftSettings(learning_rate=3e-3, steps=250, batch_size=128),
-    )
-    return train(job, seed=0)[0].requires_grad_(False)
+    """A full-size policy that is right on some prompts and wrong on others, the same everywhere."""
+    return load_policy(half_trained_policy.PATH, FULL_SIZE)[0].requires_grad_(False)

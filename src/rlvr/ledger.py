@@ -50,7 +50,7 @@ CLAIMS = pa.schema(
             "its upper end",
             not_finite="nan: of fewer than two seeds, or no mean",
         ),
-        column("interval_method", pa.string(), "text", "t, t of the log, t of the logit, or none"),
+        column("interval_method", pa.string(), "text", "t, log t, logit t, or none"),
         column("theory", pa.float64(), "unit", "theory's value", not_finite="nan: there is none"),
         column("low", pa.float64(), "unit", "a value holds from here", not_finite="-inf: no limit"),
         column("high", pa.float64(), "unit", "to here", not_finite="inf: no limit"),

@@ -9,6 +9,11 @@ from math import isinf, isnan
 from typing import Any, NamedTuple
 
 COLUMNS = ("claim", "document", "ours, by seed", "mean", "theory", "verdict")
+METHODS = (
+    "Intervals are Student's t of the seeds' mean; log t and logit t are that on a scale on which "
+    "a positive quantity, or a fraction, has no end, so that they stay within what a mean can be. "
+    "A zero width means that all seeds agree, not that the next one must."
+)
 RULES = (
     "Fixed before this workflow's first results on them were seen (document B's but for "
     "one run of its figure 4, and trial runs elsewhere). A seed holds if it lies within"
@@ -80,11 +85,11 @@ def _sections(rows: Sequence[dict[str, Any]], confidence: float) -> list[_Sectio
         # Most rows have the same seeds: said once, above the table.
         lists = [row["seeds"] for row in ours if row["seeds"]]
         seeds = max(lists, key=lists.count, default=[])
-        methods = sorted({row["interval_method"] for row in ours} - {"none"}) or ["one seed: none"]
+        methods = sorted({row["interval_method"] for row in ours} - {"none"}, key=len)
         title = f"{'Document ' if len(source) == 1 else ''}{source}"
         note = (
             f"Ours: seeds {', '.join(map(str, seeds))} in this order, where no others are named. "
-            f"Intervals: {confidence:.0%} over seeds ({' and '.join(methods)})."
+            f"Intervals: {confidence:.0%} of the mean over seeds ({', '.join(methods) or 'one: none'})."
         )
         cells = [_cells(row, confidence, seeds) for row in ours]
         sections.append(_Section(title, note, cells))
@@ -111,7 +116,7 @@ def as_markdown(rows: Sequence[dict[str, Any]], confidence: float) -> str:
         for *cells, judged, beside in section.rows:
             lines.append(f"| {' | '.join([*cells, f'**{judged}**{beside}'])} |")
         lines.append("")
-    lines += ["## When a claim holds", "", RULES, ""]
+    lines += [METHODS, "", "## When a claim holds", "", RULES, ""]
     lines += [f"- `{row['claim']}`: {_limits(row)}" for row in rows]
     return "\n".join([*lines, ""])
 
@@ -146,6 +151,6 @@ def as_html(rows: Sequence[dict[str, Any]], confidence: float) -> str:
             cells = [*map(escape, cells), bold + escape(beside)]
             lines.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
         lines.append("</table>")
-    lines.append(f"<h2>When a claim holds</h2><p>{escape(RULES)}</p><ul>")
+    lines.append(f"<p>{escape(METHODS)}</p><h2>When a claim holds</h2><p>{escape(RULES)}</p><ul>")
     lines += [f"<li><code>{row['claim']}</code>: {escape(_limits(row))}</li>" for row in rows]
     return "\n".join([*lines, "</ul></body></html>", ""])

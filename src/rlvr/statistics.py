@@ -73,13 +73,13 @@ def _ends(mean: float, half: float, low: float, high: float) -> tuple[float, flo
     above, below = mean - low, high - mean
     if isinf(high):
         factor = _exp(half / above)
-        return low + above / factor, low + above * factor, "t of the log"
+        return low + above / factor, low + above * factor, "log t"
     factor = _exp(half / above + half / below)
     width = high - low
     return (
         low + width * above / (above + below * factor),
         low + width * above * factor / (above * factor + below),
-        "t of the logit",
+        "logit t",
     )
 
 

@@ -91,7 +91,7 @@ def test_judging_counts_seeds_and_bounds_what_never_happens():
     assert row["seeds"] == [1, 2, 3]
     assert row["failure_rate_bound"] == pytest.approx(0.8646, abs=1e-4)  # one failure in three
     assert 0.9 < row["interval_high"] < 1.0  # a fraction's interval ends below 1
-    assert row["interval_method"] == "t of the logit"
+    assert row["interval_method"] == "logit t"
     difference = judge(claim({1: 0.1, 2: -0.2, 3: 0.0}, difference=True), None, 0.95)
     assert -1 < difference["interval_low"] < -0.1
     assert isnan(judge(claim({1: 0.9}), None, 0.95)["failure_rate_bound"])

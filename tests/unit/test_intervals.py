@@ -27,7 +27,7 @@ def test_t_of_the_log_above_one_end():
     low, high = (2 * exp(sign * T_2 / sqrt(3) / 2) for sign in (-1, 1))  # d log(m) = d m / m
     *interval, method = mean_interval([1.0, 2.0, 3.0], 0.95, POSITIVE)
     assert interval == pytest.approx([2, low, high], rel=1e-6)
-    assert method == "t of the log"
+    assert method == "log t"
 
 
 def test_t_of_the_logit_between_two_ends():
@@ -36,7 +36,7 @@ def test_t_of_the_logit_between_two_ends():
     low, high = (1 / (1 + exp(-log(0.8 / 0.2) - sign * step)) for sign in (-1, 1))
     *interval, method = mean_interval(values, 0.95, FRACTION)
     assert interval == pytest.approx([0.8, low, high], rel=1e-6)
-    assert method == "t of the logit"
+    assert method == "logit t"
 
 
 def test_of_a_correlation_it_is_fisher_s_z():

@@ -18,8 +18,8 @@ def interval_of(column: str, values: pd.Series) -> Interval:
 
 def in_words(methods: set[str]) -> str:
     """What the intervals are, for a legend."""
-    known = sorted(methods - {"none"})
-    return f"{CONFIDENCE:.0%} interval of the mean ({' or '.join(known)})" if known else "one seed"
+    known = sorted(methods - {"none"}, key=len)
+    return f"{CONFIDENCE:.0%} interval of the mean ({', '.join(known)})" if known else "one seed"
 
 
 def draw_band(axes: Axes, column: str, by_seed: pd.DataFrame, color: str, label: str) -> set[str]:

@@ -1,0 +1,29 @@
+"""Trains the policy that tests start from: right on some prompts, wrong on others.
+
+What comes of training depends on the processor, so tests read the file that was made once:
+    PYTHONPATH=tests python tests/half_trained.py [SEED]
+"""
+
+import sys
+from pathlib import Path
+
+from helpers import FULL_SIZE
+
+from rlvr.policy import save_policy
+from rlvr.records import provenance
+from rlvr.settings import SftJob, SftSettings, TeacherSettings
+from rlvr.sft import train
+
+PATH = Path(__file__).with_suffix(".safetensors")
+JOB = SftJob(
+    device="cpu",
+    policy=FULL_SIZE,
+    teacher=TeacherSettings(truth_probability=0.5),
+    sft=SftSettings(learning_rate=3e-3, steps=250, batch_size=128),
+)
+
+if __name__ == "__main__":
+    seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    policy, rows = train(JOB, seed)
+    save_policy(policy, PATH, provenance("rlvr.sft", {"seed": seed}, JOB.model_dump()))
+    print(rows[-1])
