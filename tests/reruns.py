@@ -299,8 +299,8 @@ RUNS = [
 MODULES = [
     (
         "code of {}",
-        "__init__ adam addition command_line errors evaluation isolation linear policy prefix_tree records "
-        "runs sft source_digest splits streams values",
+        "__init__ adam addition command_line errors evaluation isolation linear policy prefix_tree "
+        "records runs sft source_digest splits streams values",
         jobs(*ALL),
     ),
     ("code of {}", "grpo rollout schemas", jobs(*FROM_GRPO)),

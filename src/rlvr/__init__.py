@@ -8,4 +8,4 @@ if sys.argv[:1] == ["-m"] and any(name.startswith("rlvr.") for name in sys.orig_
     from rlvr.isolation import isolate
 
     isolate()
-    gc.disable()  # what imports make is there to stay: looking for garbage takes a fifth of their time
+    gc.disable()  # what imports make is there to stay, and looking for garbage slows them down

@@ -7,10 +7,12 @@ kernels, rounding, threads and backends when they are imported.
 import os
 import sys
 
-KEPT = frozenset(
-    "PATH HOME USER LOGNAME TMPDIR TEMP TMP TERM COLUMNS LINES PYTHONPATH LD_LIBRARY_PATH "
-    "DYLD_LIBRARY_PATH CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER NVIDIA_VISIBLE_DEVICES".split()
-)
+KEPT = {
+    *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
+    *("HOME", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP"),
+    *("TERM", "COLUMNS", "LINES"),
+    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES"),
+}
 """Where things are, how wide a terminal is, and which of several devices to take."""
 FIXED = {
     "OMP_NUM_THREADS": "1",

@@ -89,7 +89,7 @@ def _sections(rows: Sequence[dict[str, Any]], confidence: float) -> list[_Sectio
         title = f"{'Document ' if len(source) == 1 else ''}{source}"
         note = (
             f"Ours: seeds {', '.join(map(str, seeds))} in this order, where no others are named. "
-            f"Intervals: {confidence:.0%} of the mean over seeds ({', '.join(methods) or 'one: none'})."
+            f"Intervals: {confidence:.0%} over seeds ({', '.join(methods) or 'one seed: none'})."
         )
         cells = [_cells(row, confidence, seeds) for row in ours]
         sections.append(_Section(title, note, cells))

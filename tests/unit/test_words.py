@@ -1,4 +1,4 @@
-"""What the pages say of the task and of theory in their own words, against what the code computes."""
+"""What the pages say of the task and of theory in words, against what the code computes."""
 
 import re
 
@@ -23,8 +23,8 @@ def page(name):
 def test_what_a_carry_prompt_is():
     """The README's definition, taken literally, on every prompt."""
     words = (
-        "a carry prompt one in which a column, with what is carried into it, adds up to ten or more: "
-        f"{CARRY.sum():,} of the {PROMPTS:,}"
+        "a carry prompt one in which a column, with what is carried into it, adds up to ten or "
+        f"more: {CARRY.sum():,} of the {PROMPTS:,}"
     )
     assert words in page("README.md")
     for a, b, carry in zip(*all_prompts(), CARRY, strict=True):

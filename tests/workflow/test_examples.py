@@ -207,8 +207,11 @@ print(sorted(set(pl.read_parquet(table, hive_partitioning=False)["seed"])))
 
 def test_an_absolute_path_below_such_a_folder_is_a_trap(run_below_keys):
     """As the page says; should a library mend it, the page can be shorter."""
-    code = "import duckdb, pathlib\nhere = pathlib.Path('results').resolve()\n"
-    code += "print(duckdb.sql(f\"SELECT DISTINCT seed FROM '{here}/tables/weak_start.parquet'\").fetchall())"
+    code = """
+import duckdb, pathlib
+table = pathlib.Path("results/tables/weak_start.parquet").resolve()
+print(duckdb.sql(f"SELECT DISTINCT seed FROM '{table}'").fetchall())
+"""
     assert run_below_keys(code) == "[(7,)]\n"
 
 

@@ -53,7 +53,7 @@ def with_user_files(folder: Path, without: Set[str] = frozenset()) -> Path:
 
 
 def hidden_too_early() -> set[str]:
-    """What Python needs to find the stage: where these are hidden, it ends at once, by their name."""
+    """What Python needs to find the stage: where one is hidden, it ends at once, with its name."""
     command = [sys.executable, "-c", "import runpy, sys; print(*sys.modules)"]
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
 
@@ -76,7 +76,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_variables_and_files_of_the_user_change_no_byte(finished, home, tmp_path):
-    """As Snakemake runs the jobs; the variables that make Python fail would end Snakemake itself."""
+    """As Snakemake runs the jobs; with warnings as errors it would end itself."""
     workflow = Workflow(with_user_files(tmp_path / "work"))
     user = VARIABLES | {"HOME": str(home), "MATPLOTLIBRC": str(home)}
     del user["PYTHONWARNINGS"]
