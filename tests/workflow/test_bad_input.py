@@ -153,7 +153,7 @@ def test_an_overlay_in_json_with_tabs_that_takes_a_figure_out(finished):
     assert "Nothing to be done" in done.stdout + done.stderr
     target = ["results/fig1_rlvr_overturns.pdf"]
     done = finished.snakemake("--dry-run", "--nolock", overlay=overlay, targets=target)
-    assert "no figure is named fig1_rlvr_overturns" in done.stderr
+    assert "no figure is named fig1_rlvr_overturns" in done.stdout + done.stderr
 
 
 def test_a_list_on_the_command_line(finished):
