@@ -49,7 +49,7 @@ def fits_in_a_path(beta: float) -> float:
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 EvenCount = Annotated[int, Field(ge=2, le=1_000_000, multiple_of=2)]
-Positive = Annotated[float, Field(ge=1e-30, le=1e30)]  # what float32 has room for, and to spare
+Positive = Annotated[float, Field(ge=1e-30, le=1e30, allow_inf_nan=False)]  # float32 has room
 Probability = Annotated[float, Field(ge=0, le=1)]
 Confidence = Annotated[float, Field(gt=0, lt=1)]
 LONGEST_NAME = 100  # a file system has room for 255 bytes, with what stands around a name

@@ -195,8 +195,10 @@ def test_a_whole_iteration_of_clipped_adam_steps(policy, beta, with_signal, live
         )
         # Shares are counted in float32.
         assert metrics["clip_fraction"] == pytest.approx(expected["clip_fraction"], rel=1e-6)
+        # Most agree to 1e-12; but Adam divides a gradient by its own size, also where rounding is
+        # all that it has.
         for ours, theirs in zip(policy.parameters(), slow.parameters(), strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
     if live > 8:
         assert expected["clip_fraction"] > 0.01
     if with_signal == 32:

@@ -643,6 +643,6 @@ def test_a_strong_kl_in_the_loss_holds_the_policy_at_its_start(half_trained):
         return np.mean([row["kl"] for row in rows[1:]])
 
     free = mean_kl(0.0)
-    assert mean_kl(10.0, "k3") < free / 4
-    assert mean_kl(10.0, "k2") < free / 4
-    assert mean_kl(10.0, "k1") > 2 * free
+    assert mean_kl(10.0, "k3") < free / 2
+    assert mean_kl(10.0, "k2") < free / 2
+    assert mean_kl(10.0, "k1") > 1.5 * free

@@ -196,7 +196,7 @@ def test_grpo_takes_the_split_of_the_sft_run_that_it_starts_from(tmp_path, train
 
 # --- The stopping rule ----------------------------------------------------------------------------
 
-CHECKS = [20, 40, 60, 80]
+CHECKS = [60, 120, 180, 240]
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +209,7 @@ def validation_curve():
     return accuracies
 
 
-def stopped(validation_accuracy, steps=200, every=20):
+def stopped(validation_accuracy, steps=300, every=60):
     rule = StoppingSettings(validation_accuracy=validation_accuracy, every=every)
     return sft.train(sft_job(steps, rule, learning_rate=1e-2), 1)
 
@@ -242,7 +242,7 @@ def test_the_last_step_is_a_check_too(validation_curve):
 @pytest.mark.parametrize(
     ("accuracy", "steps", "every"),
     [
-        (1.0, 40, 20),
+        (1.0, 120, 60),
         (0.0, 40, 50),  # it never looks
     ],
 )
