@@ -195,14 +195,13 @@ def test_a_whole_iteration_of_clipped_adam_steps(policy, beta, with_signal, live
         )
         # Shares are counted in float32.
         assert metrics["clip_fraction"] == pytest.approx(expected["clip_fraction"], rel=1e-6)
+        if iteration == 1:  # in the second, all may be clipped already
+            assert live <= 8 or expected["clip_fraction"] > 0.01
+            assert with_signal < 32 or expected["gradient_norm"] > settings.max_gradient_norm
         # Most agree to 1e-12; but Adam divides a gradient by its own size, also where rounding is
         # all that it has.
         for ours, theirs in zip(policy.parameters(), slow.parameters(), strict=True):
             torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
-    if live > 8:
-        assert expected["clip_fraction"] > 0.01
-    if with_signal == 32:
-        assert expected["gradient_norm"] > 0.1
 
 
 @pytest.mark.parametrize("kl_estimator", ["k1", "k2", "k3"])
