@@ -1,6 +1,7 @@
 """Real Snakemake runs of the tiny config: what is made, what runs again, how the graph is shown."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -170,7 +171,8 @@ def test_without_cuda_figures_of_training_elsewhere_can_be_drawn(scratch):
 
 def test_a_failed_run_ends_with_what_failed_and_what_to_do(tmp_path):
     workflow = Workflow(tmp_path)
-    diverges = {"grpo": {"learning_rate": 1e30}}
+    # So many completions that some are right, whatever the policy, and there is a gradient.
+    diverges = {"grpo": {"learning_rate": 1e30, "prompts_per_iteration": 64, "group_size": 64}}
     target = "results/tables/weak_start.parquet"
     done = workflow.snakemake("--keep-going", overlay=diverges, targets=[target])
     assert done.returncode == 1
@@ -179,7 +181,7 @@ def test_a_failed_run_ends_with_what_failed_and_what_to_do(tmp_path):
         keys = f"recipe=base, teacher=weak, beta=0, seed={seed}"
         log_file = tmp_path / f"results/logs/grpo/{keys.replace(', ', '/')}.log"
         assert f"\ngrpo {keys}\n  its log {log_file} ends:\n" in summary
-    assert "error: gradient_norm: not finite at iteration" in summary
+    assert re.search(r"error: .*gradient_norm: not finite at iteration \d", summary)
     assert "It needs a smaller grpo.learning_rate." in summary
     assert "What to do: mend what the log names, then give the same command again." in summary
     done = workflow.snakemake(targets=[target])
