@@ -176,6 +176,13 @@ SETTINGS = [
             jobs(f"figure {figure}"),
         )
         for figure in FIGURES
+        if figure != "fig5_kl_anchor"  # which shows an iteration at which all runs are evaluated
+    ),
+    (
+        "a figure's settings",
+        "figures.fig5_kl_anchor",
+        setting("figures.fig5_kl_anchor.studies", ["kl_weak_advantage", "kl_weak_loss"]),
+        jobs("figure fig5_kl_anchor"),
     ),
     (
         "the claims' settings",
@@ -195,7 +202,7 @@ SETTINGS = [
 # --- Runs that come and go ------------------------------------------------------------------------
 
 TEACHER = {"truth_probability": 0.7}
-RECIPE = {"iterations": 4}
+RECIPE = {"iterations": 4, "learning_rate": 1e-5}
 STUDY = {"recipes": ["base"], "teachers": ["weak"], "betas": [0], "seeds": [1]}
 LOSS = "studies.kl_weak_loss"
 

@@ -3,7 +3,9 @@
 import gc
 import sys
 
-if sys.argv[:1] == ["-m"] and any(name.startswith("rlvr.") for name in sys.orig_argv):
+if sys.argv[:1] == ["-m"] and any(
+    argument.removeprefix("-m").startswith("rlvr.") for argument in sys.orig_argv
+):
     # `python -m rlvr.STAGE` begins, and nothing but Python itself has been imported yet.
     from rlvr.isolation import isolate
 

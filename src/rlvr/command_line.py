@@ -56,7 +56,10 @@ def run(stage: type[Stage]) -> None:
     gc.freeze()  # all that was imported: no collection looks at it again
     gc.enable()  # `rlvr/__init__.py` disabled it
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("rlvr").setLevel(logging.INFO)  # ours alone: libraries say too much at INFO
+    log = logging.getLogger("rlvr")
+    log.setLevel(logging.INFO)  # ours alone: libraries say too much at INFO
+    if "rlvr.isolation" not in sys.modules:  # started by a profiler, say
+        log.warning("not started as python -m rlvr.STAGE: your environment may reach the result")
     try:
         CliApp.run(stage)
     except ValidationError as error:

@@ -82,7 +82,8 @@ def check_config_file(path: Path | str) -> None:
             content = json.loads(text, object_pairs_hook=_unique)
         except json.JSONDecodeError:
             content = yaml.load(text, _PlainLoader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    # A tag that does not fit its value, as !!int '', makes PyYAML fail in as many ways.
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise UserError(f"{path} is neither JSON nor plain YAML: {error}") from None
     except UserError as error:
         raise UserError(f"{path}: {error}") from None

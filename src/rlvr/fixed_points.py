@@ -55,6 +55,8 @@ def rest_loss_k3(q: float, beta: float, group_size: int, advantage_epsilon: floa
 
 
 def _crossing(force: Callable[[float], float], q: float) -> float:
-    """Where a force that is positive at q turns negative; 1 where it never does."""
+    """Where a force turns negative above q: q where it is so at once, 1 where it never is."""
     low, high = q + EDGE, 1 - EDGE
+    if low >= high or force(low) <= 0:
+        return q
     return brentq(force, low, high) if force(high) < 0 else 1.0

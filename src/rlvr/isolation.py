@@ -20,18 +20,19 @@ FIXED = {
     "MKL_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MPLBACKEND": "Agg",
+    "MATPLOTLIBRC": os.devnull,
 }
 
 
 def isolate() -> None:
     """Clear all other variables, and let no file of the user's hide a module of Python's own.
 
-    The working folder, which `python -m` looks into first, and PYTHONPATH may hold a `random.py`.
+    The working folder, which `python -m` looks into first, and PYTHONPATH may hold a `random.py`:
+    or a `pathlib.py`, so that nothing is imported here.
     """
     for name in set(os.environ) - KEPT:
         del os.environ[name]
     os.environ.update(FIXED)
-    if not sys.flags.safe_path:
-        del sys.path[0]  # the working folder
-    library = os.path.dirname(os.__file__)  # noqa: PTH120 (pathlib may be what is hidden)
+    sys.path[:] = [entry for entry in sys.path if entry not in ("", os.getcwd())]  # noqa: PTH109
+    library = os.path.dirname(os.__file__)  # noqa: PTH120
     sys.path.sort(key=lambda entry: entry not in (library, f"{library}/lib-dynload"))

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rlvr.records import column
-from rlvr.statistics import failure_rate_bound, mean_interval, range_of
+from rlvr.schemas import range_of
+from rlvr.statistics import failure_rate_bound, mean_interval
 from rlvr.studies import Studies
 
 CLAIMS = pa.schema(

@@ -53,7 +53,9 @@ def _cells(row: dict[str, Any], confidence: float, common_seeds: list[int]) -> l
         mean += f" [{low}, {high}]"
     beside = ""
     if not isnan(row["failure_rate_bound"]):
-        beside = f"; rate of failing ≤ {row['failure_rate_bound']:.2f} ({confidence:.0%} bound)"
+        beside = (
+            f"; rate of failing ≤ {row['failure_rate_bound']:.2f} ({100 * confidence:g}% bound)"
+        )
     return [
         f"{row['statement']}; {unit}",
         " / ".join(document) or "in words",
@@ -89,7 +91,8 @@ def _sections(rows: Sequence[dict[str, Any]], confidence: float) -> list[_Sectio
         title = f"{'Document ' if len(source) == 1 else ''}{source}"
         note = (
             f"Ours: seeds {', '.join(map(str, seeds))} in this order, where no others are named. "
-            f"Intervals: {confidence:.0%} over seeds ({', '.join(methods) or 'one seed: none'})."
+            f"Intervals: {100 * confidence:g}% over seeds "
+            f"({', '.join(methods) or 'one seed: none'})."
         )
         cells = [_cells(row, confidence, seeds) for row in ours]
         sections.append(_Section(title, note, cells))

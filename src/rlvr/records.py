@@ -61,8 +61,10 @@ def provenance(stage: str, run: dict[str, Any], settings: dict[str, Any], **more
 def replacing(path: Path) -> Iterator[Path]:
     """A name to write to, which becomes `path` at the end: whole, or not at all.
 
-    Raises a `UserError` where the file system does not let us.
+    Raises a `UserError` where the file system does not let us, or `path` is not a file's.
     """
+    if not path.name or (path.exists() and not path.is_file()):
+        raise UserError(f"{path}: is there and no file, so that nothing was written.")
     # The process id: what a killed Snakemake left running may write the same file just now.
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:

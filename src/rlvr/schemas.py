@@ -3,6 +3,8 @@
 Units and meanings travel in the files' own metadata, so that a reader needs nothing of ours.
 """
 
+from math import inf
+
 import pyarrow as pa
 
 from rlvr.records import column
@@ -84,3 +86,21 @@ STUDY = pa.schema([*RUN_KEYS, *METRICS])
 def unit_of(name: str) -> str:
     """The unit of a column of the studies' tables."""
     return STUDY.field(name).metadata[b"unit"].decode()
+
+
+RANGES = {
+    "fraction": (0, 1),
+    "probability": (0, 1),
+    "correlation": (-1, 1),
+    "ratio": (0, inf),
+    "nats per sequence": (0, inf),
+    "iterations": (0, inf),
+    "minutes": (0, inf),
+}
+"""What a quantity, and so its mean, can be: by unit. Any other can be anything."""
+
+
+def range_of(unit: str, difference: bool = False) -> tuple[float, float]:
+    """What a quantity of this unit can be, or the difference of two."""
+    low, high = RANGES.get(unit, (-inf, inf))
+    return (low - high, high - low) if difference else (low, high)

@@ -26,7 +26,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from rlvr.arms import BASE, FIGURE_ARMS, Arm
+from rlvr.arms import BASE, FIGURE_ARMS, KL_SWEEP, Arm, kl_curves
 from rlvr.errors import UserError
 from rlvr.runs import GrpoRun, SftRun, all_runs
 from rlvr.values import (
@@ -361,6 +361,38 @@ class Config(Strict):
             raise PydanticCustomError("arms", "{lacking}", {"lacking": "; ".join(lacking)})
         return self
 
+    @model_validator(mode="after")
+    def _kl_sweep_can_be_drawn(self) -> Config:
+        figure = self.figures.get(KL_SWEEP)
+        if figure is None:
+            return self
+        runs = [run for study in figure.studies for run in self.runs(study)]
+        grpo = {run.recipe: self.grpo_job(run.recipe).grpo for run in runs}
+        at = figure.iterations
+        unseen = [
+            recipe
+            for recipe, settings in grpo.items()
+            if at > settings.iterations
+            or (at % settings.evaluate_every and at != settings.iterations)
+        ]
+        if unseen:
+            raise PydanticCustomError(
+                "arms",
+                "figures.{figure}.iterations: found {at}, at which runs of {recipes} are not "
+                "evaluated. Name an iteration at which all of its runs are",
+                {"figure": KL_SWEEP, "at": at, "recipes": ", ".join(unseen)},
+            )
+        try:
+            kl_curves(
+                {
+                    Arm(run.recipe, run.teacher, run.beta): grpo[run.recipe].model_dump()
+                    for run in runs
+                }
+            )
+        except UserError as error:
+            raise PydanticCustomError("arms", "figures.{error}", {"error": str(error)}) from None
+        return self
+
     def sft_job(self, teacher: str) -> SftJob:
         """Settings of the SFT jobs of `teacher`."""
         return SftJob(
@@ -435,7 +467,12 @@ NAMED = ("teachers", "recipes", "studies", "figures")
 def load_config(raw: Mapping[str, Any]) -> Config:
     """The checked config. Raises one `UserError` that lists every mistake."""
     there = {
-        kind: {name: entry for name, entry in raw[kind].items() if entry is not None}
+        kind: {
+            name: entry
+            for name, entry in raw[kind].items()
+            # No entry of that name to take out: a slip of the pen, which is reported below.
+            if entry is not None or (kind == "figures" and name not in FIGURES)
+        }
         for kind in NAMED
         if isinstance(raw.get(kind), Mapping)
     }

@@ -97,6 +97,11 @@ def test_a_file_without_settings_is_named(tmp_path, text):
     assert "holds no settings" in refusal(tmp_path, text)
 
 
+@pytest.mark.parametrize("value", ["!!int '1 2'", "!!int ''", "!!bool 'x'", "!!timestamp 'x'"])
+def test_tags_that_do_not_fit_are_refused(tmp_path, value):
+    assert "neither JSON nor plain YAML" in refusal(tmp_path, f"x: {value}")
+
+
 def test_what_is_no_text_is_refused(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_bytes(b"seeds: [1] # \xff\n")

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.statistics import ANYTHING, mean_interval, range_of
+from rlvr.schemas import range_of
+from rlvr.statistics import ANYTHING, mean_interval
 
 FRACTION, POSITIVE = (0, 1), (0, inf)
 T_2 = 4.302653  # the 97.5 % quantile of Student's t with 2 degrees of freedom
@@ -52,6 +53,11 @@ def test_what_a_mean_can_be():
     assert range_of("nats per sequence") == POSITIVE
     assert range_of("fraction", difference=True) == (-1, 1)
     assert range_of("ratio", difference=True) == ANYTHING == range_of("anything else")
+
+
+def test_values_that_round_to_an_end_stay_within():
+    assert mean_interval([1.0, 1 - 2**-53], 0.95, FRACTION).high == 1
+    assert mean_interval([0.0, 5e-324], 0.95, FRACTION).low >= 0
 
 
 def test_the_mean_of_noisy_estimates_may_be_out_of_range():
@@ -160,8 +166,14 @@ def rarely_falls(rng, n):
         # for skewness do, but are worse where an end is known.
         ((lambda rng, n: rng.exponential(size=n), 1, ANYTHING),
          {3: 0.885, 5: 0.88, 10: 0.90, 20: 0.92}),
+        # The scale is chosen by the mean, which noise moves across the end.
+        ((lambda rng, n: rng.normal(0.02, 0.06, n), 0.02, POSITIVE),
+         {3: 0.91, 5: 0.895, 10: 0.90, 20: 0.905}),
+        # Three batches of 32 groups are often all alike.
+        ((lambda rng, n: rng.binomial(32, 0.98, n) / 32, 0.98, FRACTION),
+         {3: 0.80, 5: 0.935, 10: 0.97, 20: 0.955}),
     ],
-    ids=["one run in five falls", "paired, as skewed as an exponential"],
+    ids=["one run in five falls", "paired, as skewed as an exponential", "noise below 0", "of 32"],
 )  # fmt: skip
 def test_how_far_coverage_falls_short_where_it_does(sample, by_size):
     for n, expected in by_size.items():

@@ -227,7 +227,36 @@ def test_an_overlay_takes_an_entry_out(raw_config, kind):
         assert name in getattr(load_config(raw_config), kind)
     without = load_config(merge(raw_config, {kind: {name: None}}))
     assert name not in getattr(without, kind)
-    assert without == load_config(merge(raw_config, {kind: {name: None, "nothing": None}}))
+
+
+def test_a_figure_that_is_not_there_cannot_be_taken_out(raw_config):
+    with pytest.raises(UserError, match=r"found 'fig5_kl_ancor'\. Not among the figures"):
+        load_config(merge(raw_config, {"figures": {"fig5_kl_ancor": None}}))
+
+
+RATES = {f"r{n}": {"iterations": 300, "learning_rate": n * 1e-5} for n in range(1, 7)}
+TWIN = {"twin": {"iterations": 300, "group_size": 2}}
+KL_SWEEP = [
+    ({"figures": {"fig5_kl_anchor": {"iterations": 30}}}, "fig5_kl_anchor.iterations: found 30"),
+    ({"recipes": {"advantage_t10_lr1": {"iterations": 280}}}, "runs of advantage_t10_lr1 are not"),
+    (
+        {
+            "recipes": TWIN,
+            "studies": {"kl_weak_advantage": {"recipes": ["advantage_t10_lr1", *TWIN]}},
+        },
+        "one place for recipe twin, teacher weak, beta 0 and recipe advantage_t10_lr1, teacher",
+    ),
+    (
+        {"recipes": RATES, "studies": {"kl_weak_advantage": {"recipes": list(RATES)}}},
+        "has colours for 5 learning rates",
+    ),
+]
+
+
+@pytest.mark.parametrize(("overlay", "message"), KL_SWEEP)
+def test_what_figure_5_could_not_draw_is_refused_before_training(raw_config, overlay, message):
+    with pytest.raises(UserError, match=message):
+        load_config(merge(raw_config, overlay))
 
 
 def test_what_is_taken_out_is_missed_where_it_is_used(raw_config):

@@ -71,6 +71,17 @@ def test_resting_points_fall_from_1_to_q_as_beta_grows(rest):
     assert points[-1] == pytest.approx(0.3, abs=0.01)
 
 
+@given(
+    st.floats(1e-12, 1 - 1e-12),
+    st.floats(1e-9, 1000),
+    st.integers(2, 64),
+    st.floats(-30, 30).map(lambda power: 10**power),
+)
+def test_a_resting_point_is_there_for_whatever_settings_allow(q, beta, group_size, epsilon):
+    for rest in (fixed_points.rest_advantage, fixed_points.rest_loss_k3):
+        assert q <= rest(q, beta, group_size, epsilon) <= 1
+
+
 def test_at_rest_the_forces_cancel():
     """Against the two KL divergences, differentiated numerically in x, p = sigmoid(x)."""
     q, beta = 0.3, 0.5

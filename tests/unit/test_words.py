@@ -8,6 +8,8 @@ from helpers import FULL_SIZE, ROOT
 
 from rlvr import theory
 from rlvr.addition import all_prompts, is_carry
+from rlvr.arms import MOST_RATES
+from rlvr.figures import fig5_kl_anchor
 from rlvr.policy import Policy
 from rlvr.splits import split_prompts
 from rlvr.values import PROMPTS
@@ -78,6 +80,19 @@ def test_what_is_held_out(config):
     assert not torch.isin(split.held_out, torch.cat([seen, mirrors])).any()
     words = "what is held out has been seen in neither order"
     assert words in page("docs/templates/fig4_partial_sft.md")
+
+
+def test_how_many_jobs_train(config):
+    trained = [*config.used_runs(), *config.used_starts()]
+    of_a = [run for run in trained if run.teacher in ("weak", "cold") and run.seed in (42, 43, 44)]
+    of_a = [run for run in of_a if getattr(run, "recipe", "base") in ("base", "short")]
+    assert f"{len(trained)} jobs train, {len(of_a)} of them for document A" in page("README.md")
+
+
+def test_figure_5_has_as_many_colours_as_it_says():
+    assert len(fig5_kl_anchor.COLORS) == MOST_RATES
+    assert "The figure has colours for five learning rates." in page("docs/how-to.md")
+    assert MOST_RATES == 5
 
 
 def test_how_fast_the_readme_says_that_it_goes():

@@ -3,6 +3,7 @@ import os
 import shlex
 
 from rlvr.command_line import flags
+from rlvr.errors import UserError
 from rlvr.settings import load_config
 from rlvr.source_digest import package_versions, source_digest
 
@@ -13,11 +14,20 @@ GRPO_FLAGS = {recipe: flags(settings.grpo_job(recipe)) for recipe in settings.re
 # Jobs use the Python that runs Snakemake, also where its environment is not activated, and find
 # packages where it does, but none in the working folder. Nothing else of Python's variables reaches
 # them; of all other variables, see isolation.py.
-PREFIX = (
-    "set -euo pipefail; PATH={}:$PATH; "
-    "unset ${{!PYTHON@}}; export PYTHONSAFEPATH=1 PYTHONPATH={}; "
-).format(
-    shlex.quote(str(Path(sys.executable).parent)), shlex.quote(os.environ.get("PYTHONPATH", ""))
+PACKAGES = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+if not all(map(os.path.isabs, PACKAGES)):
+    raise UserError(
+        f"PYTHONPATH is {os.environ['PYTHONPATH']}: jobs run in another folder, where it would mean "
+        "another. Write absolute paths."
+    )
+PYTHON = {
+    "PYTHONSAFEPATH": "1",
+    "PYTHONNOUSERSITE": "1" if sys.flags.no_user_site else "",
+    "PYTHONPATH": os.pathsep.join(PACKAGES),
+}
+PREFIX = "set -euo pipefail; PATH={}:$PATH; unset ${{!PYTHON@}}; export {}; ".format(
+    shlex.quote(str(Path(sys.executable).parent)),
+    " ".join(f"{name}={shlex.quote(value)}" for name, value in PYTHON.items() if value),
 )
 shell.prefix(PREFIX.replace("{", "{{").replace("}", "}}"))  # Snakemake formats it
 

@@ -4,8 +4,6 @@ Final success probability and KL against beta, for both placements of the KL, se
 rates, and each teacher that the studies hold.
 """
 
-from typing import NamedTuple
-
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
@@ -13,13 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from rlvr import theory
-from rlvr.arms import Arm
+from rlvr.arms import Arm, kl_curves
 from rlvr.errors import UserError
 from rlvr.figures import intervals, stage, style
 from rlvr.fixed_points import rest_advantage, rest_loss_k3
 from rlvr.studies import Studies
 
-COLORS = (style.BLUE, style.GREY, style.RED, "black", "#E69F00")  # learning rates, in order
+COLORS = (style.BLUE, style.GREY, style.RED, "black", "#E69F00")  # of learning rates, MOST_RATES
 MARKS = {
     "advantage": {"linestyle": "-", "marker": "o", "markersize": 5},
     "loss": {"linestyle": "--", "marker": "s", "markersize": 5, "markerfacecolor": "white"},
@@ -28,36 +26,9 @@ SHIFT = {"advantage": -0.06, "loss": 0.06}  # so that the two do not hide each o
 WINDOW = 50  # iterations at the end over which the sampled KL is averaged
 
 
-class Curve(NamedTuple):
-    """Arms that differ in beta alone; one arm at beta 0 stands in both placements' curves."""
-
-    teacher: str
-    placement: str
-    learning_rate: float
-
-
-def curves_of(studies: Studies) -> dict[Curve, dict[float, Arm]]:
-    """The arms of each curve, by beta."""
-    curves: dict[Curve, dict[float, Arm]] = {}
-    for arm in sorted(studies.held()):
-        grpo = studies.grpo_settings(arm)
-        both = tuple(MARKS) if arm.beta == 0 else (grpo["kl_placement"],)
-        for placement in both:
-            curve = Curve(arm.teacher, placement, grpo["learning_rate"])
-            other = curves.setdefault(curve, {}).setdefault(arm.beta, arm)
-            if other != arm:
-                raise UserError(
-                    f"figure 5 has one place for {arm} and {other}: it tells recipes apart by "
-                    "kl_placement and learning_rate alone. Leave one of them out of its studies."
-                )
-    if len({curve.learning_rate for curve in curves}) > len(COLORS):
-        raise UserError(f"figure 5 has colours for {len(COLORS)} learning rates, not for more.")
-    return {curve: dict(sorted(curves[curve].items())) for curve in sorted(curves)}
-
-
 def draw(studies: Studies, iterations: int) -> Figure:
     """The figure, at an iteration."""
-    curves = curves_of(studies)
+    curves = kl_curves({arm: studies.grpo_settings(arm) for arm in studies.held()})
     teachers = sorted({curve.teacher for curve in curves}, reverse=True)
     rates = sorted({curve.learning_rate for curve in curves})
     betas = sorted({beta for arms in curves.values() for beta in arms})

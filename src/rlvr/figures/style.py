@@ -8,6 +8,8 @@ import pandas as pd
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 
+from rlvr.schemas import range_of, unit_of
+
 BLUE, RED, GREY = "#2166AC", "#D6604D", "#808080"  # told apart with any colour vision
 SINGLE, PAIR, SQUARE = (7.2, 4.8), (10.0, 4.2), (10.0, 8.4)  # inches
 
@@ -67,7 +69,8 @@ def draw_seeds(
 ) -> None:  # fmt: skip
     """A column over iterations: each seed as a thin line and their mean as a thick one.
 
-    `band` adds ±1 std over seeds; `window` makes the mean a running one over so many iterations.
+    `band` adds ±1 std over seeds, as far as the column can go; `window` makes the mean a running
+    one over so many iterations.
     """
     values = by_seed(rows, column)
     axes.plot(values.index, values, color=color, linewidth=0.6, alpha=0.45)
@@ -75,8 +78,9 @@ def draw_seeds(
     smooth = running_mean(mean.to_frame(), window)
     axes.plot(mean.index, smooth, color=color, linewidth=2, label=label)
     if band and values.shape[1] > 1:
-        std = values.std(axis=1)
-        axes.fill_between(mean.index, mean - std, mean + std, color=color, alpha=0.15, linewidth=0)
+        std, within = values.std(axis=1), range_of(unit_of(column))
+        low, high = ((mean + sign * std).clip(*within) for sign in (-1, 1))
+        axes.fill_between(mean.index, low, high, color=color, alpha=0.15, linewidth=0)
 
 
 def theory_note(axes: Axes, value: float, text: str, color: str) -> None:
