@@ -69,6 +69,22 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
+def check_matplotlibrc(folder: Path) -> None:
+    """Raise a `UserError` where Matplotlib could not even read its settings in this folder.
+
+    It looks there whenever it is imported; what they say is then left out of account.
+    """
+    path = folder / "matplotlibrc"
+    try:
+        if path.is_file():
+            path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"{path.absolute()}: {error}. Matplotlib reads it and fails, and with it every figure. "
+            "Move it elsewhere."
+        ) from None
+
+
 def check_config_file(path: Path | str) -> None:
     """Raise a `UserError` that names file and place if it is neither JSON nor plain YAML.
 

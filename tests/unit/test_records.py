@@ -76,6 +76,18 @@ def test_writing_that_the_file_system_refuses_is_told(tmp_path):
         pass
 
 
+@pytest.mark.parametrize("name", ["folder", "device"])
+def test_what_is_no_file_is_not_replaced(tmp_path, name):
+    path = tmp_path / name
+    if name == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/null")
+    with pytest.raises(UserError, match="is there and no file"), replacing(path) as partial:
+        partial.write_text("x")
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
 def test_what_a_killed_process_left_is_removed_and_what_another_writes_is_not_touched(tmp_path):
     (tmp_path / ".t.parquet.123.partial").write_text("half")
     (tmp_path / ".other.parquet.123.partial").write_text("half")
