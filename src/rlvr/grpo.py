@@ -238,6 +238,7 @@ def train(
         return grade(answers, exam) | {"kl_floor": kl_floor(answers, start)}
 
     exact, evaluated = evaluate(), optimizer.values.clone()
+    check_finite(exact, iteration=0)
     rows = [{"iteration": 0, **exact}]
     with Progress(settings.iterations, "iteration") as iterations:
         for iteration in iterations:
@@ -246,7 +247,6 @@ def train(
             )
             order = stream(seed, "grpo_minibatches", iteration)
             metrics |= update(policy, optimizer, batch, settings, beta, order)
-            check_finite(metrics, iteration)
             if iteration % settings.evaluate_every == 0 or iteration == settings.iterations:
                 if not torch.equal(evaluated, optimizer.values):  # else nothing was learned since
                     exact, evaluated = evaluate(), optimizer.values.clone()
@@ -256,6 +256,7 @@ def train(
                     f"mean reward {metrics['reward_mean']:.3f}, KL {metrics['kl']:.3f} nats",
                     refresh=False,
                 )
+            check_finite(metrics, iteration)
             rows.append({"iteration": iteration, **metrics})
     return policy, rows
 

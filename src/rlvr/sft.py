@@ -61,6 +61,16 @@ def sft_loss(policy: Policy, prompts: Tensor, answers: Tensor) -> Tensor:
     return -policy.log_probs(prompts, answers).mean()
 
 
+def check_finite(losses: list[Tensor]) -> None:
+    """Raise a `UserError` where the loss of a step is not a finite number."""
+    wrong = (~torch.stack(losses).isfinite()).nonzero().flatten().tolist()
+    if wrong:
+        raise UserError(
+            f"the loss is not finite at step {wrong[0] + 1}: training has diverged. "
+            "It needs a smaller sft.learning_rate."
+        )
+
+
 def train(job: SftJob, seed: int) -> tuple[Policy, list[dict[str, Any]]]:
     """The trained policy, and a metrics row per step (see `SFT_METRICS`).
 
@@ -84,11 +94,7 @@ def train(job: SftJob, seed: int) -> tuple[Policy, list[dict[str, Any]]]:
             losses.append(loss.detach())
             if step % LOSS_EVERY == 0 or step == job.sft.steps:
                 steps.set_postfix_str(f"loss {losses[-1]:.4f}", refresh=False)
-                if not losses[-1].isfinite():
-                    raise UserError(
-                        f"the loss is not finite at step {step}: training has diverged. "
-                        "It needs a smaller sft.learning_rate."
-                    )
+                check_finite(losses)
             if stopping and step % stopping.every == 0:
                 validated[step] = grade(answer(policy, validation), validation)["accuracy"]
                 if validated[step] >= stopping.validation_accuracy:
@@ -99,6 +105,7 @@ def train(job: SftJob, seed: int) -> tuple[Policy, list[dict[str, Any]]]:
             f"{job.sft.steps} steps. Give SFT more steps (sft.steps), or the teacher another "
             "stopping rule."
         )
+    check_finite(losses)
     rows = [
         {"step": step, "loss": loss, "validation_accuracy": validated.get(step)}
         for step, loss in enumerate(torch.stack(losses).tolist(), 1)

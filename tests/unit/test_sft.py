@@ -6,6 +6,7 @@ import torch
 from helpers import SMALL
 
 from rlvr.addition import encode_answer, encode_prompt
+from rlvr.errors import UserError
 from rlvr.settings import SftJob, SftSettings, TeacherSettings
 from rlvr.sft import sft_loss, train
 
@@ -40,6 +41,18 @@ def test_training_lowers_the_loss_and_ends_with_the_accuracies():
     assert "accuracy" not in rows[0]
     assert {"accuracy", "accuracy_carry", "success_probability"} <= rows[-1].keys()
     assert policy.parameter_count() > 0
+
+
+@pytest.mark.parametrize("steps", [1, 3, 99])
+def test_a_loss_that_is_not_finite_is_an_error_at_any_step(monkeypatch, steps):
+    """Also at one that is not looked at on the way."""
+    calls = iter(range(1, 1000))
+    monkeypatch.setattr(
+        "rlvr.sft.sft_loss",
+        lambda policy, *_: policy.head.bias.sum() * (float("nan") if next(calls) == steps else 1),
+    )
+    with pytest.raises(UserError, match=f"the loss is not finite at step {steps}: .* smaller sft"):
+        train(job(steps=99), 1)
 
 
 def test_the_seed_decides_everything():
