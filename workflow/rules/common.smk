@@ -17,8 +17,8 @@ GRPO_FLAGS = {recipe: flags(settings.grpo_job(recipe)) for recipe in settings.re
 PACKAGES = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
 if not all(map(os.path.isabs, PACKAGES)):
     raise UserError(
-        f"PYTHONPATH is {os.environ['PYTHONPATH']}: jobs run in another folder, where it would mean "
-        "another. Write absolute paths."
+        f"PYTHONPATH is {os.pathsep.join(PACKAGES)}: jobs run in another folder, where it would "
+        "mean another. Write absolute paths."
     )
 PYTHON = {
     "PYTHONSAFEPATH": "1",
