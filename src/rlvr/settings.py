@@ -514,6 +514,10 @@ def _explain_one(mistake: Mapping[str, Any], model: type[BaseModel]) -> str:
             "names are lower-case letters, digits and _, begin with a letter, and have at most "
             f"{LONGEST_NAME} characters"
         )
+    if kind == "multiple_of":
+        message += " (a sum stays with its mirror, a + b with b + a)"
+    if kind == "less_than_equal" and mistake["ctx"]["le"] >= 1e15:
+        message = f"input should be at most {mistake['ctx']['le']:g}"  # not all of its zeros
     if kind.startswith(("int_", "float_")) and isinstance(mistake["input"], str):
         message += (
             " (numbers are written without quotes; YAML takes 1e-3 for text and wants 1.0e-3; "

@@ -49,7 +49,12 @@ MISTAKES = [
     (
         "teachers.partial.split.held_out",
         2001,
-        r"split\.held_out: found 2001\. .*multiple of 2",
+        r"split\.held_out: found 2001\. .*multiple of 2 \(a sum stays with its mirror, a \+ b with",
+    ),
+    (
+        "sft.learning_rate",
+        1e31,
+        r"sft\.learning_rate: found 1e\+31\. Input should be at most 1e\+30\.",
     ),
     ("sft.steps", 0, r"sft\.steps: found 0\. .*greater than or equal to 1"),
     ("sft.steps", 1.5, r"sft\.steps: found 1\.5\. .*valid integer"),

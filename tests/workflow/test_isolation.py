@@ -43,51 +43,6 @@ VARIABLES = {
 }
 
 
-def test_what_matplotlib_cannot_read_is_refused_before_any_job(tmp_path):
-    workflow = Workflow(tmp_path / "work")
-    workflow.folder.mkdir()
-    (workflow.folder / "matplotlibrc").write_bytes(b"font.family: Gr\xf6\xdfe\n")
-    done = workflow.snakemake("--quiet", targets=[FIGURE])
-    assert done.returncode == 1
-    assert "Matplotlib reads it and fails" in done.stderr
-    assert not (workflow.folder / "results/sft").exists()
-
-
-@pytest.mark.parametrize(("entry", "said"), [("", ""), ("src", "Write absolute paths.")])
-def test_pythonpath_does_not_bring_the_working_folder_back(tmp_path, entry, said):
-    """An empty entry, as a trailing colon leaves, is left out; a relative one is refused."""
-    workflow = Workflow(tmp_path / "work")
-    workflow.folder.mkdir()
-    for name in ("torch", "cycler", "pyarrow"):
-        (workflow.folder / f"{name}.py").write_text("raise SystemExit('of the working folder')")
-    path = f"{workflow.environment['PYTHONPATH']}:{entry}"
-    done = subprocess.run(
-        workflow.command(targets=["results/sft/teacher=weak/seed=1/metrics.parquet"]),
-        cwd=ROOT, env=workflow.environment | {"PYTHONPATH": path}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert (done.returncode == 0) is (not said), done.stderr
-    assert said in done.stderr
-
-
-@pytest.mark.parametrize("start", [["-mrlvr.table"], ["-P", "-m", "rlvr.table"]])
-def test_however_a_stage_is_started(tmp_path, start):
-    """The working folder is not looked into; a profiler's start is not seen, and said to be so."""
-    for name in ("pyarrow", "pydantic"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('of the working folder')")
-    command = [sys.executable, *start, "--help"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "--runs-in" in done.stdout
-    assert "not started as" not in done.stderr
-
-
-def test_a_start_that_is_not_isolated_says_so(tmp_path):
-    start = ["-c", "import rlvr.table, rlvr.command_line as c; c.run(rlvr.table.TableStage)"]
-    command = [sys.executable, *start, "--help"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert "not started as python -m rlvr.STAGE" in done.stderr
-
-
 def with_user_files(folder: Path, without: Set[str] = frozenset()) -> Path:
     """A folder with a matplotlibrc, and with a file in place of each module of Python's own."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -133,6 +88,9 @@ def test_variables_and_files_of_the_user_change_no_byte(finished, home, tmp_path
     same_as(finished, workflow)
 
 
+STAGES = ["sft", "grpo", "table", "figures"]
+
+
 def test_by_hand_too(finished, home, tmp_path):
     """Each stage's command as Snakemake prints it, in a shell and a folder that have all of it."""
     files = with_user_files(tmp_path / "files", hidden_too_early())
@@ -153,7 +111,50 @@ def test_by_hand_too(finished, home, tmp_path):
     same_as(finished, workflow)
 
 
-STAGES = ["sft", "grpo", "table", "figures"]
+def test_what_matplotlib_cannot_read_is_refused_before_any_job(tmp_path):
+    workflow = Workflow(tmp_path / "work")
+    workflow.folder.mkdir()
+    (workflow.folder / "matplotlibrc").write_bytes(b"font.family: Gr\xf6\xdfe\n")
+    done = workflow.snakemake("--quiet", targets=[FIGURE])
+    assert done.returncode == 1
+    assert "Matplotlib reads it and fails" in done.stderr
+    assert not (workflow.folder / "results/sft").exists()
+
+
+@pytest.mark.parametrize(("entry", "said"), [("", ""), ("src", "Write absolute paths.")])
+def test_pythonpath_does_not_bring_the_working_folder_back(tmp_path, entry, said):
+    """An empty entry, as a trailing colon leaves, is left out; a relative one is refused."""
+    workflow = Workflow(tmp_path / "work")
+    workflow.folder.mkdir()
+    for name in ("torch", "cycler", "pyarrow"):
+        (workflow.folder / f"{name}.py").write_text("raise SystemExit('of the working folder')")
+    path = f"{workflow.environment['PYTHONPATH']}:{entry}"
+    done = subprocess.run(
+        workflow.command(targets=["results/sft/teacher=weak/seed=1/metrics.parquet"]),
+        cwd=ROOT, env=workflow.environment | {"PYTHONPATH": path}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode == 0) is (not said), done.stderr
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("start", [["-mrlvr.table"], ["-P", "-m", "rlvr.table"]])
+def test_however_a_stage_is_started(tmp_path, start):
+    """The working folder is not looked into."""
+    for name in ("pyarrow", "pydantic"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('of the working folder')")
+    command = [sys.executable, *start, "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--runs-in" in done.stdout
+    assert "not started as" not in done.stderr
+
+
+def test_a_start_that_is_not_isolated_says_so(tmp_path):
+    """As a profiler's, which imports libraries before us."""
+    start = ["-c", "import rlvr.table, rlvr.command_line as c; c.run(rlvr.table.TableStage)"]
+    command = [sys.executable, *start, "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert "not started as python -m rlvr.STAGE" in done.stderr
 
 
 def test_fonts_are_those_that_come_with_matplotlib(monkeypatch):
