@@ -15,7 +15,11 @@ import yaml
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rlvr.addition import (
+from rlvr.config.settings.whole import Config, GrpoSettings, load_config
+from rlvr.methods.grpo import Batch, completion_losses, reward_advantages
+from rlvr.policy.sampling import Rollout
+from rlvr.policy.transformer import Policy, initial_policy
+from rlvr.task.addition import (
     ANSWER_LENGTH,
     OUTPUT_CLASSES,
     draw_prompts,
@@ -25,10 +29,6 @@ from rlvr.addition import (
     teacher_answer,
     verify,
 )
-from rlvr.grpo import Batch, completion_losses, reward_advantages
-from rlvr.policy import Policy, initial_policy
-from rlvr.rollout import Rollout
-from rlvr.settings import Config, GrpoSettings, load_config
 
 
 def answer_logits(policy: Policy, prompts: Tensor, answers: Tensor) -> Tensor:

@@ -28,8 +28,19 @@ import pyarrow.parquet as pq
 import torch
 import yaml
 
-from rlvr.adam import FlatAdam
-from rlvr.addition import (
+from rlvr.config.settings.whole import Config, GrpoSettings, load_config
+from rlvr.jobs.records import column
+from rlvr.methods.adam import FlatAdam
+from rlvr.methods.grpo import Batch, collect, update
+from rlvr.methods.grpo import train as grpo_train
+from rlvr.methods.sft import sft_loss
+from rlvr.methods.sft import train as sft_train
+from rlvr.policy.exam import answer, grade, prepare_exam
+from rlvr.policy.linear import linear
+from rlvr.policy.prefix_tree import prefix_tree
+from rlvr.policy.sampling import rollout
+from rlvr.policy.transformer import Policy, prepare_torch
+from rlvr.task.addition import (
     PROMPT_LENGTH,
     draw_prompts,
     encode_answer,
@@ -37,19 +48,8 @@ from rlvr.addition import (
     operands,
     teacher_answer,
 )
-from rlvr.evaluation import answer, grade, prepare_exam
-from rlvr.grpo import Batch, collect, update
-from rlvr.grpo import train as grpo_train
-from rlvr.linear import linear
-from rlvr.policy import Policy, prepare_torch
-from rlvr.prefix_tree import prefix_tree
-from rlvr.records import column
-from rlvr.rollout import rollout
-from rlvr.settings import Config, GrpoSettings, load_config
-from rlvr.sft import sft_loss
-from rlvr.sft import train as sft_train
-from rlvr.splits import split_prompts
-from rlvr.streams import stream
+from rlvr.task.splits import split_prompts
+from rlvr.task.streams import stream
 
 HERE = Path(__file__).parent
 CONFIG = HERE.parent / "config.yaml"

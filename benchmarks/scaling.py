@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import yaml
 from matplotlib.figure import Figure
 
+from rlvr.config.settings.whole import Config, load_config
 from rlvr.figures import style
-from rlvr.grpo import train as grpo_train
-from rlvr.records import column
-from rlvr.settings import Config, load_config
-from rlvr.sft import train as sft_train
-from rlvr.splits import split_prompts
+from rlvr.jobs.records import column
+from rlvr.methods.grpo import train as grpo_train
+from rlvr.methods.sft import train as sft_train
+from rlvr.task.splits import split_prompts
 
 HERE = Path(__file__).parent
 SEED = 42

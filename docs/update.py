@@ -22,10 +22,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import yaml
 
+from rlvr.claims.pages import number
+from rlvr.config.settings.whole import Config, load_config
 from rlvr.errors import UserError
-from rlvr.fixed_points import rest_advantage, rest_loss_k3
-from rlvr.ledger_pages import number
-from rlvr.settings import Config, load_config
+from rlvr.results.fixed_points import rest_advantage, rest_loss_k3
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -11,9 +11,9 @@ from helpers import FULL_SIZE, ROOT, SMALL, forget_digests
 from hypothesis import settings as hypothesis_settings
 from xdist.scheduler import LoadScopeScheduling
 
-from rlvr import source_digest
-from rlvr.policy import Policy, initial_policy, load_policy
-from rlvr.settings import Config, load_config
+from rlvr.config.settings.whole import Config, load_config
+from rlvr.jobs import digest as source_digest
+from rlvr.policy.transformer import Policy, initial_policy, load_policy
 
 torch.set_num_threads(1)
 # Examples are derived from the test, so that a red run is red again; no deadline on busy machines.

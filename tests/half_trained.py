@@ -9,10 +9,10 @@ from pathlib import Path
 
 from helpers import FULL_SIZE
 
-from rlvr.policy import save_policy
-from rlvr.records import provenance
-from rlvr.settings import SftJob, SftSettings, TeacherSettings
-from rlvr.sft import train
+from rlvr.config.settings.whole import SftJob, SftSettings, TeacherSettings
+from rlvr.jobs.records import provenance
+from rlvr.methods.sft import train
+from rlvr.policy.transformer import save_policy
 
 PATH = Path(__file__).with_suffix(".safetensors")
 JOB = SftJob(
@@ -25,5 +25,5 @@ JOB = SftJob(
 if __name__ == "__main__":
     seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     policy, rows = train(JOB, seed)
-    save_policy(policy, PATH, provenance("rlvr.sft", {"seed": seed}, JOB.model_dump()))
+    save_policy(policy, PATH, provenance("rlvr.methods.sft", {"seed": seed}, JOB.model_dump()))
     print(rows[-1])

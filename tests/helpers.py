@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from rlvr import source_digest
-from rlvr.settings import GrpoSettings, PolicySettings
+from rlvr.config.settings.whole import GrpoSettings, PolicySettings
+from rlvr.jobs import digest as source_digest
 
 ROOT = Path(__file__).parent.parent
 TINY = ROOT / "tests" / "tiny.yaml"

@@ -1,6 +1,7 @@
 """Errors that a user can mend: one clear message, no stack trace.
 
-Stages and the config's check raise `UserError`; `rlvr.command_line` and Snakemake show its message.
+Stages and the config's check raise `UserError`; `rlvr.jobs.command_line` and Snakemake show its
+message.
 """
 
 

@@ -8,8 +8,8 @@ import pytest
 from helpers import ROOT
 from pypdf import PdfReader
 
-from rlvr.claims import ALL_CLAIMS
-from rlvr.settings import FIGURES
+from rlvr.claims.ledger import ALL_CLAIMS
+from rlvr.config.settings.whole import FIGURES
 
 RESULTS = ROOT / "results"
 

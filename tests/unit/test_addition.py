@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from rlvr import theory
-from rlvr.addition import (
+from rlvr.results import theory
+from rlvr.task.addition import (
     all_prompts,
     draw_prompts,
     encode_answer,
@@ -14,7 +14,7 @@ from rlvr.addition import (
     teacher_answer,
     verify,
 )
-from rlvr.streams import stream
+from rlvr.task.streams import stream
 
 
 def test_carry_share_is_exact():

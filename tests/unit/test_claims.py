@@ -8,13 +8,12 @@ from operator import sub
 import pandas as pd
 import pytest
 
-from rlvr import document_a, document_b, measurements
-from rlvr.arms import ANCHORED, COLD, FREE, WEAK, Arm
-from rlvr.claims import training_minutes
+from rlvr.claims.claim import CLAIMS, Claim, Evidence, judge, verdict
+from rlvr.claims.ledger import document_a, document_b, measurements, training_minutes
+from rlvr.claims.pages import as_html, as_markdown
+from rlvr.config.arms import ANCHORED, COLD, FREE, WEAK, Arm
 from rlvr.errors import UserError
-from rlvr.ledger import CLAIMS, Claim, Evidence, judge, verdict
-from rlvr.ledger_pages import as_html, as_markdown
-from rlvr.studies import Studies
+from rlvr.results.studies import Studies
 
 
 def run(**columns):

@@ -9,7 +9,7 @@ from helpers import ROOT, TINY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.config_files import PLAIN_NUMBER, check_config_file
+from rlvr.config.files import PLAIN_NUMBER, check_config_file
 from rlvr.errors import UserError
 
 

@@ -7,11 +7,7 @@ import pytest
 import torch
 from helpers import SMALL, grpo_settings
 
-from rlvr.addition import draw_prompts, encode_answer, encode_prompt
-from rlvr.evaluation import answer, grade, prepare_exam
-from rlvr.grpo import train as grpo_train
-from rlvr.policy import initial_policy
-from rlvr.settings import (
+from rlvr.config.settings.whole import (
     GrpoJob,
     SftJob,
     SftSettings,
@@ -19,8 +15,12 @@ from rlvr.settings import (
     StoppingSettings,
     TeacherSettings,
 )
-from rlvr.sft import train as sft_train
-from rlvr.splits import split_prompts
+from rlvr.methods.grpo import train as grpo_train
+from rlvr.methods.sft import train as sft_train
+from rlvr.policy.exam import answer, grade, prepare_exam
+from rlvr.policy.transformer import initial_policy
+from rlvr.task.addition import draw_prompts, encode_answer, encode_prompt
+from rlvr.task.splits import split_prompts
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 

@@ -14,13 +14,13 @@ import yaml
 from helpers import ROOT
 from tiny_workflow import merge
 
-from rlvr.arms import PARTIAL, PARTIAL_FREE
-from rlvr.claims import ALL_CLAIMS
+from rlvr.claims.claim import CLAIMS, Claim, judge
+from rlvr.claims.ledger import ALL_CLAIMS
+from rlvr.config.arms import PARTIAL, PARTIAL_FREE
+from rlvr.config.settings.whole import FIGURES, load_config
 from rlvr.errors import UserError
 from rlvr.figures import style
-from rlvr.ledger import CLAIMS, Claim, judge
-from rlvr.settings import FIGURES, load_config
-from rlvr.studies import Studies
+from rlvr.results.studies import Studies
 
 DOCS = ROOT / "docs"
 TEMPLATES = {path.stem: path.read_text("utf-8") for path in (DOCS / "templates").glob("*.md")}
@@ -166,7 +166,7 @@ def test_overlays_pass_and_their_commands_ask_for_what_there_is(
     overlay, commands, raw_config, monkeypatch
 ):
     own = re.findall(r"`(\w+)\.py` into `src/rlvr/figures/`", HOW_TO)
-    monkeypatch.setattr("rlvr.settings.FIGURES", [*FIGURES, *own])
+    monkeypatch.setattr("rlvr.config.settings.whole.FIGURES", [*FIGURES, *own])
     config = load_config(merge(raw_config, yaml.safe_load(overlay)))
     assert "snakemake --cores 4 results/" in commands
     for target in re.findall(r" results/(\S+)", commands):

@@ -58,11 +58,14 @@ def test_this_environment_is_the_locked_one():
     ("modules", "heavy"),
     [
         # What the Snakefile imports, at each start and in each remote job.
-        ("rlvr.settings, rlvr.command_line, rlvr.source_digest", "torch pandas matplotlib pyarrow"),
-        ("rlvr.table", "torch pandas matplotlib scipy"),
-        ("rlvr.claims", "torch matplotlib"),
+        (
+            "rlvr.config.settings.whole, rlvr.jobs.command_line, rlvr.jobs.digest",
+            "torch pandas matplotlib pyarrow",
+        ),
+        ("rlvr.results.table", "torch pandas matplotlib scipy"),
+        ("rlvr.claims.ledger", "torch matplotlib"),
         ("rlvr.figures.fig1_rlvr_overturns", "torch scipy"),
-        ("rlvr.sft, rlvr.grpo", "pandas matplotlib scipy"),
+        ("rlvr.methods.sft, rlvr.methods.grpo", "pandas matplotlib scipy"),
     ],
 )
 def test_stages_import_nothing_heavy_that_they_do_not_need(modules, heavy):

@@ -10,7 +10,10 @@ from helpers import FULL_SIZE, SMALL
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlvr.addition import (
+from rlvr.config.values import PROMPTS
+from rlvr.policy.exam import Answers, answer, grade, kl_floor, prepare_exam
+from rlvr.policy.transformer import initial_policy
+from rlvr.task.addition import (
     all_prompts,
     encode_answer,
     encode_prompt,
@@ -18,9 +21,6 @@ from rlvr.addition import (
     operands,
     verify,
 )
-from rlvr.evaluation import Answers, answer, grade, kl_floor, prepare_exam
-from rlvr.policy import initial_policy
-from rlvr.values import PROMPTS
 
 ALL = torch.arange(PROMPTS)
 ANSWERS = torch.cartesian_prod(*[torch.arange(13)] * 3)

@@ -9,15 +9,15 @@ from helpers import FULL_SIZE, SMALL, grpo_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.adam import FlatAdam
-from rlvr.addition import draw_prompts, encode_prompt
-from rlvr.grpo import Batch, completion_losses, reward_advantages, update
-from rlvr.linear import FEWEST_ROWS
-from rlvr.policy import initial_policy
-from rlvr.prefix_tree import FEW_SHAPES, prefix_tree
-from rlvr.rollout import rollout
-from rlvr.sft import sft_loss
-from rlvr.streams import stream
+from rlvr.methods.adam import FlatAdam
+from rlvr.methods.grpo import Batch, completion_losses, reward_advantages, update
+from rlvr.methods.sft import sft_loss
+from rlvr.policy.linear import FEWEST_ROWS
+from rlvr.policy.prefix_tree import FEW_SHAPES, prefix_tree
+from rlvr.policy.sampling import rollout
+from rlvr.policy.transformer import initial_policy
+from rlvr.task.addition import draw_prompts, encode_prompt
+from rlvr.task.streams import stream
 
 DOCUMENT_A = grpo_settings(
     prompts_per_iteration=32, group_size=8, minibatch_size=64, learning_rate=1e-4

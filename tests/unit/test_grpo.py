@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from rlvr.adam import FlatAdam
-from rlvr.addition import encode_prompt, verify
+from rlvr.config.settings.whole import GrpoJob
 from rlvr.errors import UserError
-from rlvr.evaluation import answer, grade, prepare_exam
-from rlvr.grpo import (
+from rlvr.jobs.records import write_parquet
+from rlvr.methods.adam import FlatAdam
+from rlvr.methods.grpo import (
     Batch,
     Losses,
     collect,
@@ -26,13 +26,13 @@ from rlvr.grpo import (
     train,
     update,
 )
-from rlvr.policy import initial_policy, save_policy
-from rlvr.records import write_parquet
-from rlvr.rollout import rollout
-from rlvr.schemas import METRICS
-from rlvr.settings import GrpoJob
-from rlvr.splits import split_prompts
-from rlvr.streams import stream
+from rlvr.policy.exam import answer, grade, prepare_exam
+from rlvr.policy.sampling import rollout
+from rlvr.policy.transformer import initial_policy, save_policy
+from rlvr.results.schemas import METRICS
+from rlvr.task.addition import encode_prompt, verify
+from rlvr.task.splits import split_prompts
+from rlvr.task.streams import stream
 
 EVERYTHING = split_prompts(None)
 
@@ -537,7 +537,7 @@ def test_every_completion_is_used_once_per_epoch(small_policy, monkeypatch):
         seen.append(part.advantages)
         return Losses(log_probs_new.sum(dim=1), torch.zeros(len(log_probs_new)))
 
-    monkeypatch.setattr("rlvr.grpo.completion_losses", losses)
+    monkeypatch.setattr("rlvr.methods.grpo.completion_losses", losses)
     settings, order = grpo_settings(epochs=2, minibatch_size=4), stream(0, "grpo_minibatches", 1)
     update(small_policy, FlatAdam(small_policy, 1e-3), batch, settings, 0.0, order)
     assert [len(part) for part in seen] == [4, 3, 3, 4, 3, 3]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.schemas import range_of
-from rlvr.statistics import ANYTHING, mean_interval
+from rlvr.results.schemas import range_of
+from rlvr.results.statistics import ANYTHING, mean_interval
 
 FRACTION, POSITIVE = (0, 1), (0, inf)
 T_2 = 4.302653  # the 97.5 % quantile of Student's t with 2 degrees of freedom

@@ -8,9 +8,9 @@ import torch
 from helpers import FULL_SIZE, SMALL
 from safetensors.torch import save_file
 
-from rlvr.addition import all_prompts, encode_answer, encode_prompt
 from rlvr.errors import UserError
-from rlvr.policy import Policy, initial_policy, load_policy, prepare_torch, save_policy
+from rlvr.policy.transformer import Policy, initial_policy, load_policy, prepare_torch, save_policy
+from rlvr.task.addition import all_prompts, encode_answer, encode_prompt
 
 MADE_BY = {"run": {"seed": 1}, "settings": {"x": 2}}
 

@@ -6,11 +6,11 @@ import termios
 
 import pytest
 
-from rlvr import progress
+from rlvr.jobs import progress
 
 CODE = """
 import logging
-from rlvr.progress import Progress
+from rlvr.jobs.progress import Progress
 logging.basicConfig(format="%(message)s", level=logging.INFO)
 with Progress(3, "step") as steps:
     for step in steps:
@@ -52,7 +52,7 @@ def test_a_loop_that_stops_early_says_where():
 def test_a_log_has_a_line_every_few_seconds(monkeypatch, caplog, seconds, expected):
     monkeypatch.setattr(progress, "SECONDS", seconds)
     monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: False)
-    with caplog.at_level("INFO", "rlvr.progress"), progress.Progress(4, "iteration") as steps:
+    with caplog.at_level("INFO", "rlvr.jobs.progress"), progress.Progress(4, "iteration") as steps:
         assert list(steps) == [1, 2, 3, 4]
     counts = [int(message.split()[1]) for message in caplog.messages]
     assert counts == expected

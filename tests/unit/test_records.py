@@ -4,11 +4,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rlvr.claims.claim import CLAIMS
 from rlvr.errors import UserError
-from rlvr.ledger import CLAIMS
-from rlvr.records import column, provenance, read_parquet, replacing, write_parquet
-from rlvr.schemas import METRICS, RUN_KEYS, STUDY
-from rlvr.sft import SFT_METRICS
+from rlvr.jobs.records import column, provenance, read_parquet, replacing, write_parquet
+from rlvr.methods.sft import SFT_METRICS
+from rlvr.results.schemas import METRICS, RUN_KEYS, STUDY
 
 MADE_BY = {"run": {"seed": 3}, "settings": {}}
 SCHEMA = pa.schema([column("x", pa.int64(), "1", "a number"), column("y", pa.float64(), "1", "b")])
@@ -181,7 +181,7 @@ def test_any_damaged_byte_is_refused_or_harmless(tmp_path):
 
 
 def test_provenance_says_what_made_a_file_and_nothing_that_changes():
-    one, two = (provenance("rlvr.table", {"seed": 1}, {"a": 2}) for _ in range(2))
+    one, two = (provenance("rlvr.results.table", {"seed": 1}, {"a": 2}) for _ in range(2))
     assert one == two
     assert {"stage", "run", "settings", "code", "packages"} == one.keys()
     assert one["packages"].keys() == {"pyarrow"}

@@ -5,9 +5,9 @@ import pytest
 import torch
 from scipy import stats
 
-from rlvr.addition import encode_prompt
-from rlvr.rollout import rollout
-from rlvr.streams import stream
+from rlvr.policy.sampling import rollout
+from rlvr.task.addition import encode_prompt
+from rlvr.task.streams import stream
 
 ANSWERS = torch.cartesian_prod(*[torch.arange(13)] * 3)
 

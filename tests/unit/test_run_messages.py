@@ -5,8 +5,8 @@ import pytest
 from snakemake.settings.enums import Quietness
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from rlvr import run_messages
-from rlvr.run_messages import RunMessages, failure, time_left
+from rlvr.jobs import messages as run_messages
+from rlvr.jobs.messages import RunMessages, failure, time_left
 
 
 @pytest.mark.parametrize(

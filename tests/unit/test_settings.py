@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 from tiny_workflow import merge
 
-from rlvr.command_line import flags
-from rlvr.errors import UserError
-from rlvr.runs import GrpoRun, decimal
-from rlvr.settings import (
+from rlvr.config.runs import GrpoRun, decimal
+from rlvr.config.settings.whole import (
     FIGURES,
     Config,
     SftJob,
     load_config,
 )
-from rlvr.values import Name
+from rlvr.config.values import Name
+from rlvr.errors import UserError
+from rlvr.jobs.command_line import flags
 
 
 def changed(raw, path, value):

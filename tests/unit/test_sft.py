@@ -5,10 +5,10 @@ import pytest
 import torch
 from helpers import SMALL
 
-from rlvr.addition import encode_answer, encode_prompt
+from rlvr.config.settings.whole import SftJob, SftSettings, TeacherSettings
 from rlvr.errors import UserError
-from rlvr.settings import SftJob, SftSettings, TeacherSettings
-from rlvr.sft import sft_loss, train
+from rlvr.methods.sft import sft_loss, train
+from rlvr.task.addition import encode_answer, encode_prompt
 
 
 def job(**changes):
@@ -48,7 +48,7 @@ def test_a_loss_that_is_not_finite_is_an_error_at_any_step(monkeypatch, steps):
     """Also at one that is not looked at on the way."""
     calls = iter(range(1, 1000))
     monkeypatch.setattr(
-        "rlvr.sft.sft_loss",
+        "rlvr.methods.sft.sft_loss",
         lambda policy, *_: policy.head.bias.sum() * (float("nan") if next(calls) == steps else 1),
     )
     with pytest.raises(UserError, match=f"the loss is not finite at step {steps}: .* smaller sft"):

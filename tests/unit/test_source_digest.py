@@ -5,7 +5,7 @@ import importlib.metadata
 import pytest
 from helpers import forget_digests
 
-from rlvr import source_digest as module
+from rlvr.jobs import digest as module
 
 
 def digest(stage):
@@ -20,17 +20,17 @@ def append(path, text):
 @pytest.mark.parametrize(
     ("edited", "changes", "keeps"),
     [
-        ("grpo.py", ["rlvr.grpo"], ["rlvr.sft", "rlvr.table", "rlvr.claims"]),
-        ("addition.py", ["rlvr.grpo", "rlvr.sft"], ["rlvr.table", "rlvr.claims"]),
-        ("streams.py", ["rlvr.grpo", "rlvr.sft"], ["rlvr.table"]),  # two imports away
-        ("theory.py", ["rlvr.claims", "rlvr.figures.fig1_rlvr_overturns"], ["rlvr.grpo"]),
+        ("grpo.py", ["rlvr.methods.grpo"], ["rlvr.methods.sft", "rlvr.results.table", "rlvr.claims.ledger"]),
+        ("addition.py", ["rlvr.methods.grpo", "rlvr.methods.sft"], ["rlvr.results.table", "rlvr.claims.ledger"]),
+        ("streams.py", ["rlvr.methods.grpo", "rlvr.methods.sft"], ["rlvr.results.table"]),  # two imports away
+        ("theory.py", ["rlvr.claims.ledger", "rlvr.figures.fig1_rlvr_overturns"], ["rlvr.methods.grpo"]),
         ("figures/fig1_rlvr_overturns.py", ["rlvr.figures.fig1_rlvr_overturns"],
-         ["rlvr.figures.fig2_unhackable_reward", "rlvr.claims"]),
+         ["rlvr.figures.fig2_unhackable_reward", "rlvr.claims.ledger"]),
         ("figures/style.py", ["rlvr.figures.fig1_rlvr_overturns",
-                              "rlvr.figures.fig3_cold_start"], ["rlvr.claims"]),
-        ("records.py", ["rlvr.sft", "rlvr.grpo", "rlvr.table", "rlvr.claims"], []),
-        ("__init__.py", ["rlvr.sft", "rlvr.claims"], []),
-        ("settings.py", [], ["rlvr.sft", "rlvr.grpo", "rlvr.claims"]),  # values stand in params
+                              "rlvr.figures.fig3_cold_start"], ["rlvr.claims.ledger"]),
+        ("records.py", ["rlvr.methods.sft", "rlvr.methods.grpo", "rlvr.results.table", "rlvr.claims.ledger"], []),
+        ("__init__.py", ["rlvr.methods.sft", "rlvr.claims.ledger"], []),
+        ("settings.py", [], ["rlvr.methods.sft", "rlvr.methods.grpo", "rlvr.claims.ledger"]),  # values stand in params
     ],
 )  # fmt: skip
 def test_an_edit_reaches_exactly_the_stages_that_import_it(package, edited, changes, keeps):
@@ -41,7 +41,7 @@ def test_an_edit_reaches_exactly_the_stages_that_import_it(package, edited, chan
 
 
 def test_comments_docstrings_and_layout_do_not_count(package):
-    before = digest("rlvr.grpo")
+    before = digest("rlvr.methods.grpo")
     path = package / "grpo.py"
     text = path.read_text()
     text = text.replace('"""GRPO against', '"""A new docstring. GRPO against')
@@ -49,9 +49,9 @@ def test_comments_docstrings_and_layout_do_not_count(package):
     text = text.replace("    centred = rewards", "\n    # a comment\n    centred   =   rewards")
     assert text.count("a comment") == text.count("The surrogate of each") == 1
     path.write_text(text + "\n\n# the end\n\n\n")
-    assert digest("rlvr.grpo") == before
+    assert digest("rlvr.methods.grpo") == before
     path.write_text(text.replace("rewards - rewards.mean(", "rewards + rewards.mean("))
-    assert digest("rlvr.grpo") != before
+    assert digest("rlvr.methods.grpo") != before
 
 
 def test_a_module_that_does_not_exist_is_an_error(package):
@@ -62,8 +62,8 @@ def test_a_module_that_does_not_exist_is_an_error(package):
 @pytest.mark.parametrize(
     ("stage", "packages"),
     [
-        ("rlvr.sft", ["numpy", "pyarrow", "safetensors", "torch"]),
-        ("rlvr.table", ["pyarrow"]),
+        ("rlvr.methods.sft", ["numpy", "pyarrow", "safetensors", "torch"]),
+        ("rlvr.results.table", ["pyarrow"]),
         ("rlvr.figures.fig1_rlvr_overturns", ["matplotlib", "pandas", "pyarrow"]),
     ],
 )

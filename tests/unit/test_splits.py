@@ -7,19 +7,8 @@ import pytest
 import torch
 from helpers import FULL_SIZE, SMALL, grpo_settings
 
-from rlvr import grpo, sft
-from rlvr.addition import (
-    all_prompts,
-    encode_answer,
-    encode_prompt,
-    is_carry,
-    operands,
-    verify,
-)
-from rlvr.errors import UserError
-from rlvr.policy import Policy
-from rlvr.runs import GrpoRun, SftRun
-from rlvr.settings import (
+from rlvr.config.runs import GrpoRun, SftRun
+from rlvr.config.settings.whole import (
     GrpoJob,
     SftJob,
     SftSettings,
@@ -27,8 +16,19 @@ from rlvr.settings import (
     StoppingSettings,
     TeacherSettings,
 )
-from rlvr.splits import split_prompts
-from rlvr.values import PROMPTS
+from rlvr.config.values import PROMPTS
+from rlvr.errors import UserError
+from rlvr.methods import grpo, sft
+from rlvr.policy.transformer import Policy
+from rlvr.task.addition import (
+    all_prompts,
+    encode_answer,
+    encode_prompt,
+    is_carry,
+    operands,
+    verify,
+)
+from rlvr.task.splits import split_prompts
 
 SPLIT = SplitSettings(validation=1000, held_out=600)
 

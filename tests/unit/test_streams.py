@@ -4,7 +4,7 @@ import itertools
 
 import torch
 
-from rlvr.streams import stream
+from rlvr.task.streams import stream
 
 
 def test_same_key_same_numbers():

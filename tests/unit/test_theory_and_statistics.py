@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr import fixed_points, theory
-from rlvr.statistics import failure_rate_bound
+from rlvr.results import fixed_points, theory
+from rlvr.results.statistics import failure_rate_bound
 
 
 def test_numbers_of_the_spec():

@@ -6,13 +6,13 @@ import pytest
 import torch
 from helpers import FULL_SIZE, ROOT
 
-from rlvr import theory
-from rlvr.addition import all_prompts, is_carry
-from rlvr.arms import MOST_RATES
+from rlvr.config.arms import MOST_RATES
+from rlvr.config.values import PROMPTS
 from rlvr.figures import fig5_kl_anchor
-from rlvr.policy import Policy
-from rlvr.splits import split_prompts
-from rlvr.values import PROMPTS
+from rlvr.policy.transformer import Policy
+from rlvr.results import theory
+from rlvr.task.addition import all_prompts, is_carry
+from rlvr.task.splits import split_prompts
 
 CARRY = is_carry(*all_prompts())
 

@@ -14,11 +14,11 @@ from helpers import FULL_SIZE, ROOT, TINY
 from safetensors.torch import load_file, save_file
 from tiny_workflow import merge
 
+from rlvr.config.settings.whole import load_config
 from rlvr.errors import UserError
-from rlvr.policy import initial_policy, save_policy
-from rlvr.records import read_parquet, write_parquet
-from rlvr.schemas import METRICS
-from rlvr.settings import load_config
+from rlvr.jobs.records import read_parquet, write_parquet
+from rlvr.policy.transformer import initial_policy, save_policy
+from rlvr.results.schemas import METRICS
 
 SFT = "results/sft/teacher=weak/seed=1/policy.safetensors"
 GRPO = "results/grpo/recipe=base/teacher=weak/beta=0/seed=1"

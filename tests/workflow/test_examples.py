@@ -25,11 +25,11 @@ from helpers import FULL_SIZE, ROOT, TINY
 from pypdf import PdfReader
 from tiny_workflow import merge
 
-from rlvr.claims import ALL_CLAIMS
-from rlvr.ledger_pages import number
-from rlvr.policy import Policy
-from rlvr.runs import SftRun
-from rlvr.settings import FIGURES, Config, load_config
+from rlvr.claims.ledger import ALL_CLAIMS
+from rlvr.claims.pages import number
+from rlvr.config.runs import SftRun
+from rlvr.config.settings.whole import FIGURES, Config, load_config
+from rlvr.policy.transformer import Policy
 
 DOCS = ROOT / "docs"
 READING = (DOCS / "reading-results.md").read_text("utf-8")
@@ -228,7 +228,7 @@ def test_provenance(run, config):
     code, shown = EXAMPLES["provenance"]
     for output, seed in ((run(code), 1), (shown, 42)):
         keys = {"recipe": "document_b", "teacher": "partial", "beta": 0.04, "seed": seed}
-        assert output.startswith(f"rlvr.grpo {keys}\n")
+        assert output.startswith(f"rlvr.methods.grpo {keys}\n")
     _, sizes, teacher = shown.splitlines()
     assert sizes.startswith(f"{config.grpo_job('document_b').grpo.group_size} completions")
     assert ast.literal_eval(teacher) == config.teachers["partial"].model_dump()
@@ -312,7 +312,7 @@ def with_fewer_seeds(code: str) -> str:
 
 @pytest.mark.timeout(600)  # a dozen jobs, beside other tests
 def test_the_tutorial_from_top_to_bottom(clone, raw_config, tiny_config, monkeypatch):
-    monkeypatch.setattr("rlvr.settings.FIGURES", [*FIGURES, "fig_group_size"])
+    monkeypatch.setattr("rlvr.config.settings.whole.FIGURES", [*FIGURES, "fig_group_size"])
     as_after_make(clone.folder)
     finished = clone.products()
     real, tiny = raw_config, tiny_config

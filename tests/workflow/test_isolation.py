@@ -137,7 +137,7 @@ def test_pythonpath_does_not_bring_the_working_folder_back(tmp_path, entry, said
     assert said in done.stderr
 
 
-@pytest.mark.parametrize("start", [["-mrlvr.table"], ["-P", "-m", "rlvr.table"]])
+@pytest.mark.parametrize("start", [["-mrlvr.table"], ["-P", "-m", "rlvr.results.table"]])
 def test_however_a_stage_is_started(tmp_path, start):
     """The working folder is not looked into."""
     for name in ("pyarrow", "pydantic"):
@@ -151,7 +151,10 @@ def test_however_a_stage_is_started(tmp_path, start):
 
 def test_a_start_that_is_not_isolated_says_so(tmp_path):
     """As a profiler's, which imports libraries before us."""
-    start = ["-c", "import rlvr.table, rlvr.command_line as c; c.run(rlvr.table.TableStage)"]
+    start = [
+        "-c",
+        "import rlvr.results.table, rlvr.jobs.command_line as c; c.run(rlvr.results.table.TableStage)",
+    ]
     command = [sys.executable, *start, "--help"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert "not started as python -m rlvr.STAGE" in done.stderr

@@ -21,7 +21,7 @@ from helpers import ROOT, TINY
 from reruns import FIGURES, Project
 from tiny_workflow import Workflow, importing_workflow, merge
 
-from rlvr.claims import ALL_CLAIMS
+from rlvr.claims.ledger import ALL_CLAIMS
 
 PROGRAMS = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
 MISSING = [name for name, path in PROGRAMS.items() if not path]

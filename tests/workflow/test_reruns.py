@@ -4,7 +4,7 @@ import pytest
 from helpers import ROOT, forget_digests
 from reruns import CHANGES, FIGURES, JOBS, MODULES, UNSEEN_CHANGES, Project, as_markdown
 
-from rlvr import source_digest
+from rlvr.jobs import digest as source_digest
 
 
 def test_the_jobs_that_the_list_speaks_of_are_those_of_the_tiny_config(finished):

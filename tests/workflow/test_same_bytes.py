@@ -23,7 +23,13 @@ def test_a_stage_run_by_hand_from_the_printed_command(scratch):
         if "--run.seed" not in command or {"weak", "1"} <= set(command)
     ]
     assert {stage[0] for stage in stages} >= {
-        *("rlvr.sft", "rlvr.grpo", "rlvr.table", "rlvr.claims", FIGURE)
+        *(
+            "rlvr.methods.sft",
+            "rlvr.methods.grpo",
+            "rlvr.results.table",
+            "rlvr.claims.ledger",
+            FIGURE,
+        )
     }
     for stage in stages:
         made = scratch.stage(*stage)

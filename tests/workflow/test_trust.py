@@ -21,12 +21,12 @@ ONE_SEED = {"seeds": [1]}
 
 POLICY = "--policy.width 8 --policy.heads 2 --policy.feed-forward 8 --policy.layers 1"
 SFT = (
-    f"rlvr.sft --device cpu {POLICY} --sft.learning-rate 0.003 --sft.steps 2 --sft.batch-size 4"
+    f"rlvr.methods.sft --device cpu {POLICY} --sft.learning-rate 0.003 --sft.steps 2 --sft.batch-size 4"
     " --teacher.truth-probability 0.3 --run.teacher weak --run.seed 1"
     " --policy-out out/s.safetensors --metrics-out out/s.parquet"
 )
 GRPO = (
-    f"rlvr.grpo --device cpu {POLICY} --grpo.iterations 2 --grpo.prompts-per-iteration 2"
+    f"rlvr.methods.grpo --device cpu {POLICY} --grpo.iterations 2 --grpo.prompts-per-iteration 2"
     " --grpo.group-size 2 --grpo.epochs 1 --grpo.minibatch-size 2 --grpo.temperature 1"
     " --grpo.advantages group_std --grpo.ratio token --grpo.clip-epsilon-low 0.2"
     " --grpo.clip-epsilon-high 0.2 --grpo.kl-placement loss --grpo.kl-estimator k3"
@@ -155,9 +155,9 @@ def test_stages_write_only_where_they_are_told(scratch, tmp_path, monkeypatch):
     stages = [
         f"rlvr.figures.{FIGURES[2]} {tables} --iterations 4"
         " --pdf-out out/a.pdf --png-out out/a.png",
-        f"rlvr.claims {tables} --confidence 0.95 --benchmarks-in results/benchmarks"
+        f"rlvr.claims.ledger {tables} --confidence 0.95 --benchmarks-in results/benchmarks"
         " --parquet-out out/c.parquet --markdown-out out/c.md --html-out out/c.html",
-        "rlvr.table --recipes base --teachers weak --betas 0 --seeds 1 --runs-in results/grpo"
+        "rlvr.results.table --recipes base --teachers weak --betas 0 --seeds 1 --runs-in results/grpo"
         " --table-out out/t.parquet",
         SFT,
         GRPO,
@@ -282,12 +282,12 @@ def test_a_stage_says_where_it_could_not_write(scratch, prepare, reason, stage):
     command, target = {
         "sft": (SFT.replace("out/", "results/"), "results/s.safetensors"),
         "table": (
-            "rlvr.table --recipes base --teachers weak --betas 0 --seeds 1"
+            "rlvr.results.table --recipes base --teachers weak --betas 0 --seeds 1"
             f" --runs-in results/grpo --table-out {table}",
             table,
         ),
         "claims": (
-            f"rlvr.claims {table} --confidence 0.95 --benchmarks-in results/benchmarks"
+            f"rlvr.claims.ledger {table} --confidence 0.95 --benchmarks-in results/benchmarks"
             " --parquet-out results/claims.parquet --markdown-out results/claims.md"
             " --html-out results/claims.html",
             "results/claims.parquet",

@@ -13,9 +13,9 @@ from PIL import Image
 from pypdf import PdfReader
 from tiny_workflow import Workflow
 
-from rlvr.claims import ALL_CLAIMS
-from rlvr.ledger import CLAIMS
-from rlvr.schemas import METRICS, STUDY
+from rlvr.claims.claim import CLAIMS
+from rlvr.claims.ledger import ALL_CLAIMS
+from rlvr.results.schemas import METRICS, STUDY
 
 FIGURES = sorted(path.stem for path in (ROOT / "src/rlvr/figures").glob("fig*.py"))
 RUN = "recipe=base/teacher=weak/beta=0/seed=1"

@@ -2,7 +2,7 @@
 import ast
 import importlib.util
 
-from rlvr.runs import decimal
+from rlvr.config.runs import decimal
 
 
 def about(figure):

@@ -22,10 +22,10 @@ rule claims:
     params:
         confidence=settings.claims.confidence,
         results=subpath(output.parquet, parent=True),
-        code=source_digest("rlvr.claims"),
-        packages=package_versions("rlvr.claims"),
+        code=source_digest("rlvr.claims.ledger"),
+        packages=package_versions("rlvr.claims.ledger"),
     shell:
-        "python -m rlvr.claims {input.tables}"
+        "python -m rlvr.claims.ledger {input.tables}"
         " --confidence {params.confidence} --benchmarks-in {params.results}/benchmarks"
         " --parquet-out {output.parquet} --markdown-out {output.markdown}"
         " --html-out {output.html} > {log} 2>&1"

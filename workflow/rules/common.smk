@@ -2,14 +2,17 @@
 import os
 import shlex
 
-from rlvr.command_line import flags
+from rlvr.config.settings.whole import load_config
 from rlvr.errors import UserError
-from rlvr.settings import load_config
-from rlvr.source_digest import package_versions, source_digest
+from rlvr.figures.shown import check_figures
+from rlvr.jobs.command_line import flags
+from rlvr.jobs.digest import package_versions, source_digest
 
 settings = load_config(config)
+check_figures(settings)
 SFT_FLAGS = {teacher: flags(settings.sft_job(teacher)) for teacher in settings.teachers}
-GRPO_FLAGS = {recipe: flags(settings.grpo_job(recipe)) for recipe in settings.recipes}
+RUN_FLAGS = {recipe: flags(settings.job(recipe)) for recipe in settings.recipes}
+SFT_POLICY = "results/sft/teacher={teacher}/seed={seed}/policy.safetensors"
 
 # Jobs use the Python that runs Snakemake, also where its environment is not activated, and find
 # packages where it does, but none in the working folder. Nothing else of Python's variables reaches
@@ -52,12 +55,16 @@ wildcard_constraints:
 
 def known_start(wildcards):
     """No file. Refuses an SFT run that no study names, before any job starts."""
-    settings.check_path("teacher={teacher}/seed={seed}".format(**wildcards))
+    settings.check_path("sft/teacher={teacher}/seed={seed}".format(**wildcards))
     return []
 
 
-def known_run(wildcards):
-    """No file. Refuses a GRPO run that no study names, before any job starts."""
-    path = "recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}"
-    settings.check_path(path.format(**wildcards))
-    return []
+def known_run(method):
+    """No file. Refuses a run of this method that no study names, before any job starts."""
+
+    def check(wildcards):
+        path = method + "/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}"
+        settings.check_path(path.format(**wildcards))
+        return []
+
+    return check

@@ -1,8 +1,13 @@
+def grpo_modules(recipe):
+    """What the runs of a recipe are made by: the stage, and the reward that the recipe names."""
+    return "rlvr.methods.grpo", f"rlvr.task.rewards.{settings.job(recipe).grpo.reward}"
+
+
 rule grpo:
     """Train a policy by GRPO against the verifier, from an SFT policy."""
     input:
-        known_run,
-        sft_policy=rules.sft.output.policy,
+        known_run("grpo"),
+        sft_policy=SFT_POLICY,
     output:
         policy="results/grpo/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}/policy.safetensors",
         metrics="results/grpo/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}/metrics.parquet",
@@ -16,12 +21,12 @@ rule grpo:
         runtime=30,
         gpu=GPU,
     params:
-        settings=lambda wildcards: GRPO_FLAGS[wildcards.recipe],
-        code=source_digest("rlvr.grpo"),
-        packages=package_versions("rlvr.grpo"),
+        settings=lambda wildcards: RUN_FLAGS[wildcards.recipe],
+        code=lambda wildcards: source_digest(*grpo_modules(wildcards.recipe)),
+        packages=lambda wildcards: package_versions(*grpo_modules(wildcards.recipe)),
     shell:
-        "python -m rlvr.grpo {params.settings}"
-        " --run.recipe {wildcards.recipe} --run.teacher {wildcards.teacher}"
+        "python -m rlvr.methods.grpo {params.settings}"
+        " --run.method grpo --run.recipe {wildcards.recipe} --run.teacher {wildcards.teacher}"
         " --run.beta {wildcards.beta} --run.seed {wildcards.seed}"
         " --sft-policy {input.sft_policy}"
         " --policy-out {output.policy} --metrics-out {output.metrics} > {log} 2>&1"

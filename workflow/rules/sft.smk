@@ -16,9 +16,9 @@ rule sft:
         gpu=GPU,
     params:
         settings=lambda wildcards: SFT_FLAGS[wildcards.teacher],
-        code=source_digest("rlvr.sft"),
-        packages=package_versions("rlvr.sft"),
+        code=source_digest("rlvr.methods.sft"),
+        packages=package_versions("rlvr.methods.sft"),
     shell:
-        "python -m rlvr.sft {params.settings}"
+        "python -m rlvr.methods.sft {params.settings}"
         " --run.teacher {wildcards.teacher} --run.seed {wildcards.seed}"
         " --policy-out {output.policy} --metrics-out {output.metrics} > {log} 2>&1"

@@ -2,7 +2,7 @@ rule table:
     """Join the metrics of a study's runs into one table."""
     input:
         lambda wildcards: collect(
-            "results/grpo/{run.path}/metrics.parquet", run=settings.runs(wildcards.study)
+            "results/{run.path}/metrics.parquet", run=settings.runs(wildcards.study)
         ),
     output:
         table="results/tables/{study}.parquet",
@@ -16,10 +16,10 @@ rule table:
         runtime=10,
     params:
         # The study, not the list of its files: a shell command has room for some 1,600 paths.
-        study=lambda wildcards: flags(settings.study(wildcards.study)),
-        runs=subpath(input[0], ancestor=5),
-        code=source_digest("rlvr.table"),
-        packages=package_versions("rlvr.table"),
+        study=lambda wildcards: flags(settings.study_job(wildcards.study)),
+        runs=subpath(input[0], ancestor=6),
+        code=source_digest("rlvr.results.table"),
+        packages=package_versions("rlvr.results.table"),
     shell:
-        "python -m rlvr.table {params.study} --runs-in {params.runs}"
+        "python -m rlvr.results.table {params.study} --runs-in {params.runs}"
         " --table-out {output.table} > {log} 2>&1"

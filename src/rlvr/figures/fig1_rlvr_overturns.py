@@ -6,11 +6,12 @@ Greedy accuracy over GRPO iterations from the weak start, on all prompts and on 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from rlvr import theory
-from rlvr.arms import WEAK
+from rlvr.config.arms import WEAK
 from rlvr.figures import stage, style
-from rlvr.studies import Studies
+from rlvr.results import theory
+from rlvr.results.studies import Studies
 
+ARMS = (WEAK,)
 ZOOM = 40  # iterations in the inset: the whole change is over by then
 
 

@@ -6,11 +6,12 @@ Greedy accuracy and KL to the SFT policy over GRPO iterations from the weak star
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from rlvr import theory
-from rlvr.arms import WEAK
+from rlvr.config.arms import WEAK
 from rlvr.figures import stage, style
-from rlvr.studies import Studies
+from rlvr.results import theory
+from rlvr.results.studies import Studies
 
+ARMS = (WEAK,)
 WINDOW = 25  # iterations in the running mean of the KL, which single batches estimate with noise
 
 

@@ -6,10 +6,12 @@ Greedy accuracy and the fraction of zero-signal groups, weak start against cold 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from rlvr import theory
-from rlvr.arms import COLD, WEAK
+from rlvr.config.arms import COLD, WEAK
 from rlvr.figures import stage, style
-from rlvr.studies import Studies
+from rlvr.results import theory
+from rlvr.results.studies import Studies
+
+ARMS = (WEAK, COLD)
 
 
 def draw(studies: Studies, iterations: int) -> Figure:

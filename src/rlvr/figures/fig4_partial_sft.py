@@ -10,10 +10,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rlvr.arms import GROUPS_OF_16, GROUPS_OF_16_DOUBLE, PARTIAL, PARTIAL_FREE, Arm
+from rlvr.config.arms import GROUPS_OF_16, GROUPS_OF_16_DOUBLE, PARTIAL, PARTIAL_FREE, Arm
 from rlvr.figures import intervals, stage, style
-from rlvr.studies import Studies
+from rlvr.results.studies import Studies
 
+ARMS = (PARTIAL, PARTIAL_FREE, GROUPS_OF_16, GROUPS_OF_16_DOUBLE)
 DOCUMENT_B = (0.300, 0.517)  # greedy accuracy on held-out additions, before and after GRPO
 COLORS = (style.BLUE, style.RED, style.GREY)  # of arms that are compared
 WINDOW = 25  # iterations in running means of what single batches estimate with noise
@@ -21,8 +22,7 @@ WINDOW = 25  # iterations in running means of what single batches estimate with 
 
 def draw(studies: Studies, iterations: int) -> Figure:
     """The figure, up to an iteration."""
-    arms = (PARTIAL, PARTIAL_FREE, GROUPS_OF_16, GROUPS_OF_16_DOUBLE)
-    every = {arm: studies.rows(arm) for arm in arms}
+    every = {arm: studies.rows(arm) for arm in ARMS}
     rows = {arm: frame[frame.iteration <= iterations] for arm, frame in every.items()}
     figure, panels = plt.subplots(2, 2, figsize=style.SQUARE)
     (climb, rewards), (anchor, groups) = panels
@@ -37,7 +37,7 @@ def draw(studies: Studies, iterations: int) -> Figure:
         (
             groups,
             f"groups per iteration, at beta {PARTIAL.beta:g}",
-            {arm: groups_in_words(studies, arm) for arm in arms if arm != PARTIAL_FREE},
+            {arm: groups_in_words(studies, arm) for arm in ARMS if arm != PARTIAL_FREE},
         ),
     ):
         for (arm, label), color in zip(compared.items(), COLORS, strict=False):
@@ -53,7 +53,7 @@ def draw(studies: Studies, iterations: int) -> Figure:
 
 def groups_in_words(studies: Studies, arm: Arm) -> str:
     """How many groups of which size an iteration has."""
-    grpo = studies.grpo_settings(arm)
+    grpo = studies.settings(arm)
     return f"{grpo['prompts_per_iteration']} groups of {grpo['group_size']}"
 
 

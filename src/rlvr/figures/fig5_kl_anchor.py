@@ -10,12 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from rlvr import theory
-from rlvr.arms import Arm, kl_curves
+from rlvr.config.arms import Arm
 from rlvr.errors import UserError
 from rlvr.figures import intervals, stage, style
-from rlvr.fixed_points import rest_advantage, rest_loss_k3
-from rlvr.studies import Studies
+from rlvr.figures.kl_sweep import kl_curves
+from rlvr.results import theory
+from rlvr.results.fixed_points import rest_advantage, rest_loss_k3
+from rlvr.results.studies import Studies
 
 COLORS = (style.BLUE, style.GREY, style.RED, "black", "#E69F00")  # of learning rates, MOST_RATES
 MARKS = {
@@ -28,7 +29,7 @@ WINDOW = 50  # iterations at the end over which the sampled KL is averaged
 
 def draw(studies: Studies, iterations: int) -> Figure:
     """The figure, at an iteration."""
-    curves = kl_curves({arm: studies.grpo_settings(arm) for arm in studies.held()})
+    curves = kl_curves({arm: studies.settings(arm) for arm in studies.held()})
     teachers = sorted({curve.teacher for curve in curves}, reverse=True)
     rates = sorted({curve.learning_rate for curve in curves})
     betas = sorted({beta for arms in curves.values() for beta in arms})
@@ -94,7 +95,7 @@ def draw_theory(axes: Axes, studies: Studies, arm: Arm, betas: list[float]) -> N
     q = studies.truth_probability(arm)
     if not 0 < q < 1:
         return
-    grpo = studies.grpo_settings(arm)
+    grpo = studies.settings(arm)
     for rest, style_of in ((rest_advantage, "-"), (rest_loss_k3, "--")):
         points = [rest(q, beta, grpo["group_size"], grpo["advantage_epsilon"]) for beta in betas]
         success = [theory.sampled_accuracy(point) for point in points]
@@ -109,7 +110,7 @@ def scientific(value: float) -> str:
 
 def estimators_of(studies: Studies) -> str:
     """The estimators of the KL where it is in the loss."""
-    every = [studies.grpo_settings(arm) for arm in studies.held()]
+    every = [studies.settings(arm) for arm in studies.held()]
     return ", ".join(
         sorted({grpo["kl_estimator"] for grpo in every if grpo["kl_placement"] == "loss"})
     )

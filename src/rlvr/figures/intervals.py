@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pandas as pd
 from matplotlib.axes import Axes
 
-from rlvr.schemas import range_of, unit_of
-from rlvr.statistics import Interval, mean_interval
+from rlvr.results.schemas import range_of, unit_of
+from rlvr.results.statistics import Interval, mean_interval
 
 CONFIDENCE = 0.95
 

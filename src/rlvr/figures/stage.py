@@ -7,11 +7,11 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from pydantic_settings import CliPositionalArg
 
-from rlvr import command_line
+from rlvr.config.values import Count
 from rlvr.figures import style
-from rlvr.records import replacing
-from rlvr.studies import Studies, read_studies
-from rlvr.values import Count
+from rlvr.jobs import command_line
+from rlvr.jobs.records import replacing
+from rlvr.results.studies import Studies, read_studies
 
 
 def run(draw: Callable[[Studies, int], Figure]) -> None:

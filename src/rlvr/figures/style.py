@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 
-from rlvr.schemas import range_of, unit_of
+from rlvr.results.schemas import range_of, unit_of
 
 BLUE, RED, GREY = "#2166AC", "#D6604D", "#808080"  # told apart with any colour vision
 SINGLE, PAIR, SQUARE = (7.2, 4.8), (10.0, 4.2), (10.0, 8.4)  # inches

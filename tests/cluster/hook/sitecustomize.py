@@ -16,7 +16,7 @@ def held() -> bool:
     return len(list(Path("results/sft").rglob("metrics.parquet"))) >= others
 
 
-if "rlvr.sft" in sys.orig_argv:
+if "rlvr.methods.sft" in sys.orig_argv:
     end = time.monotonic() + 300  # should nobody let it go
     while held() and time.monotonic() < end:
         time.sleep(0.1)

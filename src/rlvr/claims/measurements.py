@@ -1,0 +1,122 @@
+"""What claims are measured by: one number per run, nan where a run is too short to say.
+
+A measurement takes a run's rows, indexed by iteration; `per_seed` applies it to an arm's runs.
+"""
+
+from collections.abc import Callable
+from math import inf, nan
+
+import pandas as pd
+
+from rlvr.claims.claim import Evidence
+from rlvr.config.arms import Arm
+
+Run = pd.DataFrame  # the rows of one run, indexed by iteration
+BySeed = dict[int | None, float]
+
+
+def value_at(column: str, iteration: int) -> Callable[[Run], float]:
+    """The column's value at one iteration."""
+    return lambda run: float(run[column].get(iteration, nan))
+
+
+def mean_over(column: str, first: int, last: int) -> Callable[[Run], float]:
+    """The column's mean over iterations first..last."""
+    rows = slice(first, last)
+    return lambda run: run[column].loc[rows].mean(skipna=False) if last in run.index else nan
+
+
+def largest(column: str, last: int) -> Callable[[Run], float]:
+    """The column's largest value in iterations 1..last."""
+    rows = slice(1, last)
+    return lambda run: run[column].loc[rows].max(skipna=False) if last in run.index else nan
+
+
+def change(column: str, last: int) -> Callable[[Run], float]:
+    """The column's value at `last` less its value at iteration 0."""
+    return lambda run: float(run[column].get(last, nan) - run[column].loc[0])
+
+
+def first_above(column: str, threshold: float, last: int) -> Callable[[Run], float]:
+    """The first evaluated iteration at which the column exceeds a threshold; inf for never."""
+
+    def measure(run: Run) -> float:
+        above = run.index[run[column] > threshold]
+        if len(above):
+            return float(above[0])
+        return inf if last in run.index else nan
+
+    return measure
+
+
+def largest_fall(column: str, last: int) -> Callable[[Run], float]:
+    """How far the column ever falls below the best that it had reached before."""
+
+    def measure(run: Run) -> float:
+        values = run[column].loc[:last].dropna()
+        return float((values.cummax() - values).max()) if last in run.index else nan
+
+    return measure
+
+
+def noise(column: str, last: int) -> Callable[[Run], float]:
+    """Standard deviation of the column's changes from one iteration to the next, 1..last."""
+    rows = slice(1, last)
+    return lambda run: run[column].loc[rows].diff().std() if last in run.index else nan
+
+
+def correlation(one: str, other: str, window: int, last: int) -> Callable[[Run], float]:
+    """Pearson correlation, over the evaluated iterations to `last`, of two columns.
+
+    `one` is a noisy one of single batches: its mean over the `window` iterations up to each.
+    """
+
+    def measure(run: Run) -> float:
+        smooth = run[one].loc[1:last].rolling(window).mean()
+        pairs = pd.DataFrame({"one": smooth, "other": run[other]}).dropna()
+        return float(pairs["one"].corr(pairs["other"])) if last in run.index else nan
+
+    return measure
+
+
+def per_seed(arm: Arm, measure: Callable[[Run], float]) -> Callable[[Evidence], BySeed]:
+    """The measurement on each run of an arm, by seed."""
+
+    def measure_all(evidence: Evidence) -> BySeed:
+        if arm not in evidence.studies.held():
+            return {}
+        runs = evidence.studies.rows(arm).set_index("iteration").groupby("seed")
+        return {int(seed): float(measure(run)) for seed, run in runs}
+
+    return measure_all
+
+
+def constant(value: float) -> Callable[[Evidence], float]:
+    """A theory that needs no evidence."""
+    return lambda evidence: value
+
+
+def predicted(arm: Arm, formula: Callable[[float, int], float]) -> Callable[[Evidence], float]:
+    """A theory of the arm's truth probability q and group size G; nan if there is no such run."""
+
+    def predict(evidence: Evidence) -> float:
+        studies = evidence.studies
+        if arm not in studies.held():
+            return nan
+        return formula(studies.truth_probability(arm), studies.group_size(arm))
+
+    return predict
+
+
+def paired(
+    one: Callable[[Evidence], BySeed],
+    other: Callable[[Evidence], BySeed],
+    combine: Callable[[float, float], float],
+) -> Callable[[Evidence], BySeed]:
+    """Two measurements combined, seed by seed: arms share their seeds, so noise in common goes."""
+
+    def measure(evidence: Evidence) -> BySeed:
+        ones, others = one(evidence), other(evidence)
+        return {seed: combine(ones[seed], others[seed]) for seed in ones if seed in others}
+
+    return measure

@@ -1,0 +1,180 @@
+"""config.yaml as a whole: every group of it, checked, and the jobs and runs that it means.
+
+What a setting means is said once, in the module of its group; here is what holds between groups.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, create_model, model_validator
+from pydantic_core import PydanticCustomError
+
+from rlvr.config.arms import BASE, Arm
+from rlvr.config.methods import JOBS, SETTINGS
+from rlvr.config.methods.sft import SftJob
+from rlvr.config.runs import Run, SftRun
+from rlvr.config.settings.jobs import MethodJob
+from rlvr.config.settings.mistakes import explain
+from rlvr.config.settings.names import FIGURES, FigureName
+from rlvr.config.settings.policy import PolicySettings
+from rlvr.config.settings.recipes import Recipe
+from rlvr.config.settings.studies import ClaimsSettings, FigureSettings, StudyJob, StudySettings
+from rlvr.config.settings.teachers import TeacherSettings
+from rlvr.config.values import Device, Name, Seeds, Strict
+from rlvr.errors import UserError
+
+
+class _Common(Strict):
+    """What all jobs have in common."""
+
+    device: Device
+    """Where training runs; `auto` is cuda where there is one, else cpu."""
+    seeds: Seeds
+    """Run seeds of every study that names none of its own."""
+    policy: PolicySettings
+    teachers: Annotated[dict[Name, TeacherSettings], Field(min_length=1)]
+
+
+# A group for each method, of the method's name.
+_Methods = create_model(
+    "_Methods", __base__=_Common, **{method: (model, ...) for method, model in SETTINGS.items()}
+)
+
+
+class Config(_Methods):
+    """config.yaml as a whole."""
+
+    recipes: Annotated[dict[Name, Recipe], Field(min_length=1)]
+    """Named changes to the settings of a method; `base` changes nothing."""
+    studies: Annotated[dict[Name, StudySettings], Field(min_length=1)]
+    figures: Annotated[dict[FigureName, FigureSettings], Field(min_length=1)]
+    claims: ClaimsSettings
+
+    @model_validator(mode="after")
+    def _base_changes_nothing(self) -> Config:
+        if BASE not in self.recipes or self.recipes[BASE].model_fields_set:
+            raise PydanticCustomError(
+                "base",
+                "recipes.{base} must be there and empty: it stands for `grpo` itself",
+                {"base": BASE},
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _recipes_make_settings_that_are_allowed(self) -> Config:
+        for recipe in self.recipes:
+            try:
+                self.job(recipe)
+            except ValidationError as error:
+                raise PydanticCustomError(
+                    "recipe",
+                    "{method}, with recipes.{recipe}: {mistake}",
+                    {
+                        "method": self.method(recipe),
+                        "recipe": recipe,
+                        "mistake": error.errors()[0]["msg"],
+                    },
+                ) from None
+        return self
+
+    def sft_job(self, teacher: str) -> SftJob:
+        """Settings of the SFT jobs of `teacher`."""
+        return SftJob(
+            device=self.device, policy=self.policy, teacher=self.teachers[teacher], sft=self.sft
+        )
+
+    def method(self, recipe: str) -> str:
+        """The method whose settings `recipe` changes."""
+        return self.recipes[recipe].method
+
+    def job(self, recipe: str) -> MethodJob:
+        """Settings of the training jobs of `recipe`."""
+        method = self.method(recipe)
+        changes = self.recipes[recipe].model_dump(exclude_unset=True, exclude={"method"})
+        settings = getattr(self, method).model_dump() | changes
+        return JOBS[method].model_validate({"device": self.device, method: settings})
+
+    def figure(self, name: str) -> FigureSettings:
+        """Settings of the figure `name`. Raises a `UserError` if the config has none such."""
+        if name not in self.figures:
+            raise UserError(
+                f"no figure is named {name}. Figures: {', '.join(self.figures)}. "
+                "Another is a module in src/rlvr/figures/ and an entry under `figures`."
+            )
+        return self.figures[name]
+
+    def study(self, name: str) -> StudySettings:
+        """The study `name`, its seeds filled in. Raises a `UserError` if there is none such."""
+        if name not in self.studies:
+            raise UserError(f"no study is named {name}. Studies: {', '.join(self.studies)}.")
+        study = self.studies[name]
+        return study.model_copy(update={"seeds": study.seeds or self.seeds})
+
+    def study_job(self, name: str) -> StudyJob:
+        """Settings of the job that makes the table of the study `name`."""
+        study = self.study(name)
+        methods = [self.method(recipe) for recipe in study.recipes]
+        return StudyJob(methods=methods, **study.model_dump())
+
+    def arms(self, figure: str) -> dict[Arm, MethodJob]:
+        """The arms that a figure's studies hold, each with the settings of its jobs."""
+        runs = [run for study in self.figures[figure].studies for run in self.runs(study)]
+        return {Arm(run.recipe, run.teacher, run.beta): self.job(run.recipe) for run in runs}
+
+    def runs(self, study: str) -> list[Run]:
+        """The runs of a study, in the order in which its table holds them."""
+        return self.study_job(study).runs()
+
+    def used_studies(self) -> list[str]:
+        """The studies that a figure or the claims read."""
+        readers = [*self.figures.values(), self.claims]
+        return list(dict.fromkeys(study for reader in readers for study in reader.studies))
+
+    @functools.cached_property
+    def run_paths(self) -> set[str]:
+        """The paths of all runs that a study names, and of the SFT runs before them."""
+        runs = [run for study in self.studies for run in self.runs(study)]
+        return {run.start.path for run in runs} | {run.path for run in runs}
+
+    def check_path(self, path: str) -> None:
+        """Raise a `UserError` if no study names the run of this path."""
+        if path not in self.run_paths:
+            named = ", ".join(self.studies)
+            raise UserError(
+                f"no study names the run {path}. Add its recipe, teacher, beta or seed to one of "
+                f"the config's studies ({named}), and write beta as there: 0.04, not 4e-2."
+            )
+
+    def used_runs(self) -> list[Run]:
+        """The runs of those studies, each once."""
+        return list(dict.fromkeys(run for study in self.used_studies() for run in self.runs(study)))
+
+    def used_starts(self) -> list[SftRun]:
+        """The SFT runs that those start from, each once."""
+        return list(dict.fromkeys(run.start for run in self.used_runs()))
+
+
+NAMED = ("teachers", "recipes", "studies", "figures")
+"""Groups whose entries have names, which an overlay can take out: `figures: {NAME: null}`."""
+
+
+def load_config(raw: Mapping[str, Any]) -> Config:
+    """The checked config. Raises one `UserError` that lists every mistake."""
+    there = {
+        kind: {
+            name: entry
+            for name, entry in raw[kind].items()
+            # No entry of that name to take out: a slip of the pen, which is reported below.
+            if entry is not None or (kind == "figures" and name not in FIGURES)
+        }
+        for kind in NAMED
+        if isinstance(raw.get(kind), Mapping)
+    }
+    context = {kind: list(entries) for kind, entries in there.items()} | {"figures": FIGURES}
+    try:
+        return Config.model_validate({**raw, **there}, strict=True, context=context)
+    except ValidationError as error:
+        raise UserError(explain(error, Config, "the config")) from None

@@ -1,0 +1,69 @@
+"""The columns of a run's metrics: name, type, unit and meaning, written once.
+
+Units and meanings travel in the files' own metadata, so that a reader needs nothing of ours.
+"""
+
+import pyarrow as pa
+
+from rlvr.jobs.records import column
+
+METRICS = pa.schema(
+    [
+        column("iteration", pa.int64(), "GRPO iterations", "0 is the SFT policy itself"),
+        column("reward_mean", pa.float64(), "fraction", "mean reward of the batch"),
+        column(
+            "reward_counts",
+            pa.list_(pa.int64()),
+            "groups",
+            "groups of the batch whose rewards add up to k = 0..G, rounded down",
+        ),
+        column("zero_signal_fraction", pa.float64(), "fraction", "groups whose rewards are equal"),
+        column("all_wrong_fraction", pa.float64(), "fraction", "groups whose rewards are all 0"),
+        column("all_right_fraction", pa.float64(), "fraction", "groups whose rewards are all 1"),
+        column(
+            "kl",
+            pa.float64(),
+            "nats per sequence",
+            "KL to the SFT policy, estimator k1: batch mean of log_probs_old - log_probs_ref",
+        ),
+        column(
+            "entropy",
+            pa.float64(),
+            "nats per sequence",
+            "of the next-token distributions along the sampled completions, batch mean",
+        ),
+        column(
+            "clip_fraction",
+            pa.float64(),
+            "fraction",
+            "ratios whose gradient the clipping removes, mean over the updates",
+        ),
+        column("gradient_norm", pa.float64(), "1", "before clipping, mean over the updates"),
+        column(
+            "accuracy",
+            pa.float64(),
+            "fraction",
+            "greedy, exact over all prompts (over the held-out ones, if the teacher has a split)",
+        ),
+        column("accuracy_carry", pa.float64(), "fraction", "the same over the carry prompts"),
+        column(
+            "success_probability",
+            pa.float64(),
+            "probability",
+            "of sampling the solution at the sampling temperature, mean over the same prompts",
+        ),
+        column(
+            "success_probability_carry",
+            pa.float64(),
+            "probability",
+            "the same over the carry prompts",
+        ),
+        column(
+            "kl_floor",
+            pa.float64(),
+            "nats per sequence",
+            "least KL to the SFT policy of any policy with these success probabilities, each "
+            "prompt from its own, mean over the same prompts",
+        ),
+    ]
+)

@@ -1,0 +1,76 @@
+"""What every run from an SFT policy reads and writes, whatever the method that trains it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pydantic import ValidationError
+
+from rlvr.config.methods import JOBS
+from rlvr.config.methods.sft import SftJob
+from rlvr.config.runs import Run
+from rlvr.errors import UserError
+from rlvr.jobs import command_line
+from rlvr.jobs.records import provenance, write_parquet
+from rlvr.policy.checkpoints import load_policy, save_policy
+from rlvr.policy.transformer import Policy
+from rlvr.task.splits import Split, split_prompts
+
+
+class Start(NamedTuple):
+    """Where a run starts from."""
+
+    policy: Policy
+    """The SFT policy, on the CPU."""
+    split: Split
+    """Which prompts its teacher showed, and which are held out."""
+    made_by: dict[str, Any]
+    """The provenance of its checkpoint."""
+
+
+def read_start(path: Path) -> Start:
+    """Read an SFT checkpoint. Raises a `UserError` where the file is none."""
+    policy, made_by = load_policy(path)
+    try:
+        teacher = SftJob.model_validate(made_by["settings"]).teacher
+    except ValidationError:
+        raise UserError(
+            f"{path}: its metadata does not hold the settings of an SFT run of this version. Make "
+            "it again by rlvr.methods.sft."
+        ) from None
+    return Start(policy, split_prompts(teacher.split), made_by)
+
+
+class RunStage(command_line.Stage):
+    """The command line of a run; a method's stage adds the settings of its job."""
+
+    run: Run
+    """Keys of this run."""
+    sft_policy: Path
+    """The SFT weights to start from, which are the reference policy too (safetensors)."""
+    policy_out: Path
+    """The weights to write (safetensors)."""
+    metrics_out: Path
+    """The metrics to write (Parquet)."""
+
+    def write(
+        self,
+        policy: Policy,
+        rows: list[dict[str, Any]],
+        schema: pa.Schema,
+        start: Start,
+        parts: Sequence[str] = (),
+    ) -> None:
+        """Write weights and metrics; `parts` are modules of ours that the run named in settings."""
+        method = self.run.method
+        made_by = provenance(
+            f"rlvr.methods.{method}",
+            self.run.model_dump(),
+            self.model_dump(include=set(JOBS[method].model_fields)),
+            parts,
+            parameters=policy.parameter_count(),
+            sft=start.made_by,
+        )
+        save_policy(policy, self.policy_out, made_by)
+        write_parquet(self.metrics_out, rows, schema, made_by)
