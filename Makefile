@@ -31,7 +31,7 @@ gpu: .venv/installed  ## on a machine with CUDA: its tests, then document A's wh
 	snakemake --profile profiles/gpu --cores $(CORES) --quiet host reason --directory .cuda $(DOCUMENT_A)
 
 lint: .venv/installed
-	$(RUN) ruff check . && ruff format --check . && snakefmt --check Snakefile workflow
+	$(RUN) ruff check . && ruff format --check . && snakefmt --check Snakefile workflow && lint-imports
 
 docs: .venv/installed  ## copy figures and claims of the finished results into docs/ and README.md
 	$(RUN) python docs/update.py

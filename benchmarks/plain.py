@@ -15,45 +15,40 @@ import yaml
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rlvr.config.settings.whole import Config, GrpoSettings, load_config
+from rlvr.config.methods.grpo import GrpoSettings
+from rlvr.config.settings.whole import Config, load_config
 from rlvr.methods.grpo import Batch, completion_losses, reward_advantages
 from rlvr.policy.sampling import Rollout
 from rlvr.policy.transformer import Policy, initial_policy
-from rlvr.task.addition import (
-    ANSWER_LENGTH,
-    OUTPUT_CLASSES,
-    draw_prompts,
-    encode_answer,
-    encode_prompt,
-    is_carry,
-    teacher_answer,
-    verify,
-)
+from rlvr.task.addition import COMPLETION_LENGTH, OUTPUT_CLASSES, draw_additions
+from rlvr.task.rewards.exact import reward
 
 
-def answer_logits(policy: Policy, prompts: Tensor, answers: Tensor) -> Tensor:
-    """Logits (n, 3, 13) of each answer token given the prompt (n, 7) and `answers` (n, 3)."""
-    sequences = torch.cat([prompts, answers[:, :-1]], dim=1)
-    return policy(sequences)[:, -ANSWER_LENGTH:]
+def completion_logits(policy: Policy, prompts: Tensor, completions: Tensor) -> Tensor:
+    """Logits (n, 3, 13) of each token of `completions` (n, 3) after prompts (n, 7)."""
+    sequences = torch.cat([prompts, completions[:, :-1]], dim=1)
+    return policy(sequences)[:, -COMPLETION_LENGTH:]
 
 
-def log_probs(policy: Policy, prompts: Tensor, answers: Tensor, temperature: float = 1.0) -> Tensor:
-    """Log-probabilities (n, 3) of the tokens of `answers` (n, 3) after prompts (n, 7)."""
-    every = (answer_logits(policy, prompts, answers) / temperature).log_softmax(dim=-1)
-    return every.gather(-1, answers.unsqueeze(-1)).squeeze(-1)
+def log_probs(
+    policy: Policy, prompts: Tensor, completions: Tensor, temperature: float = 1.0
+) -> Tensor:
+    """Log-probabilities (n, 3) of the tokens of `completions` (n, 3) after prompts (n, 7)."""
+    every = (completion_logits(policy, prompts, completions) / temperature).log_softmax(dim=-1)
+    return every.gather(-1, completions.unsqueeze(-1)).squeeze(-1)
 
 
-def sft_loss(policy: Policy, prompts: Tensor, answers: Tensor) -> Tensor:
-    """Mean cross-entropy per answer token."""
-    logits = answer_logits(policy, prompts, answers)
-    return functional.cross_entropy(logits.flatten(0, 1), answers.flatten())
+def sft_loss(policy: Policy, prompts: Tensor, completions: Tensor) -> Tensor:
+    """Mean cross-entropy per token."""
+    logits = completion_logits(policy, prompts, completions)
+    return functional.cross_entropy(logits.flatten(0, 1), completions.flatten())
 
 
 def sft_step(
-    policy: Policy, optimizer: torch.optim.Optimizer, prompts: Tensor, answers: Tensor
+    policy: Policy, optimizer: torch.optim.Optimizer, prompts: Tensor, completions: Tensor
 ) -> None:
     """One step of SFT."""
-    loss = sft_loss(policy, prompts, answers)
+    loss = sft_loss(policy, prompts, completions)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -64,7 +59,7 @@ def rollout(
     policy: Policy, prompts: Tensor, generator: torch.Generator, temperature: float = 1.0
 ) -> Rollout:
     """One completion after each of `prompts` (n, 7), token by token."""
-    uniforms = torch.rand((ANSWER_LENGTH, len(prompts), OUTPUT_CLASSES), generator=generator)
+    uniforms = torch.rand((COMPLETION_LENGTH, len(prompts), OUTPUT_CLASSES), generator=generator)
     sequences, columns = prompts, []
     for uniform in uniforms:
         every = (policy(sequences)[:, -1] / temperature).log_softmax(dim=-1)
@@ -107,17 +102,17 @@ def update(
 def greedy(policy: Policy, prompts: Tensor) -> Tensor:
     """The most likely token at each step, (n, 3); of tied logits the lowest token."""
     sequences = prompts
-    for _ in range(ANSWER_LENGTH):
+    for _ in range(COMPLETION_LENGTH):
         tokens = policy(sequences)[:, -1].argmax(dim=-1, keepdim=True)
         sequences = torch.cat([sequences, tokens], dim=1)
-    return sequences[:, -ANSWER_LENGTH:]
+    return sequences[:, -COMPLETION_LENGTH:]
 
 
 def sampled_accuracy(policy: Policy, generator: torch.Generator) -> tuple[float, float]:
     """Greedy accuracy on 2,048 random prompts, all of them and those with a carry."""
-    a, b = draw_prompts(2_048, generator)
-    right = verify(a, b, greedy(policy, encode_prompt(a, b)))
-    return right.mean().item(), right[is_carry(a, b)].mean().item()
+    asked = draw_additions(2_048, generator)
+    rewards = reward(asked, greedy(policy, asked.prompts()))
+    return rewards.mean().item(), rewards[asked.carry()].mean().item()
 
 
 def document_a(config: Config) -> list[float]:
@@ -129,25 +124,31 @@ def document_a(config: Config) -> list[float]:
             policy = initial_policy(config.policy, seed)
             optimizer = torch.optim.Adam(policy.parameters(), lr=config.sft.learning_rate)
             for _ in range(config.sft.steps):
-                a, b = draw_prompts(config.sft.batch_size, generator)
-                shown = teacher_answer(a, b, config.teachers[teacher].truth_probability, generator)
-                sft_step(policy, optimizer, encode_prompt(a, b), encode_answer(shown))
+                asked = draw_additions(config.sft.batch_size, generator)
+                shown = demonstrations(config.teachers[teacher], asked, generator)
+                sft_step(policy, optimizer, asked.prompts(), shown)
 
-            settings = config.grpo_job(recipe).grpo
+            settings = config.job(recipe).grpo
             temperature = settings.temperature
             reference = copy.deepcopy(policy).requires_grad_(False)
             optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate)
             for iteration in range(1, settings.iterations + 1):
-                a, b = draw_prompts(settings.prompts_per_iteration, generator)
-                a, b = (x.repeat_interleave(settings.group_size) for x in (a, b))
-                prompts = encode_prompt(a, b)
+                asked = draw_additions(settings.prompts_per_iteration, generator)
+                asked = asked.repeated(settings.group_size)
+                prompts = asked.prompts()
                 sampled = rollout(policy, prompts, generator, temperature)
                 with torch.no_grad():  # for the KL that is shown
                     log_probs_ref = log_probs(reference, prompts, sampled.completions, temperature)
-                rewards = verify(a, b, sampled.completions).view(-1, settings.group_size)
-                advantages = reward_advantages(rewards, settings).flatten()
+                rewards = reward(asked, sampled.completions)
+                groups = rewards.view(-1, settings.group_size)
+                advantages = reward_advantages(groups, settings).flatten()
                 batch = Batch(
-                    prompts, sampled.completions, sampled.log_probs, log_probs_ref, advantages
+                    prompts,
+                    sampled.completions,
+                    sampled.log_probs,
+                    log_probs_ref,
+                    rewards,
+                    advantages,
                 )
                 update(policy, optimizer, batch, settings, 0.0, generator)
                 if iteration % settings.evaluate_every == 0:

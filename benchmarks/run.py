@@ -28,26 +28,21 @@ import pyarrow.parquet as pq
 import torch
 import yaml
 
-from rlvr.config.settings.whole import Config, GrpoSettings, load_config
+from rlvr.config.methods.grpo import GrpoSettings
+from rlvr.config.settings.whole import Config, load_config
 from rlvr.jobs.records import column
 from rlvr.methods.adam import FlatAdam
 from rlvr.methods.grpo import Batch, collect, update
 from rlvr.methods.grpo import train as grpo_train
 from rlvr.methods.sft import sft_loss
 from rlvr.methods.sft import train as sft_train
-from rlvr.policy.exam import answer, grade, prepare_exam
+from rlvr.policy.device import prepare_torch
+from rlvr.policy.exam import averages, grade, prepare_exam
 from rlvr.policy.linear import linear
 from rlvr.policy.prefix_tree import prefix_tree
 from rlvr.policy.sampling import rollout
-from rlvr.policy.transformer import Policy, prepare_torch
-from rlvr.task.addition import (
-    PROMPT_LENGTH,
-    draw_prompts,
-    encode_answer,
-    encode_prompt,
-    operands,
-    teacher_answer,
-)
+from rlvr.policy.transformer import Policy
+from rlvr.task.addition import PROMPT_LENGTH, additions, draw_additions
 from rlvr.task.splits import split_prompts
 from rlvr.task.streams import stream
 
@@ -139,7 +134,7 @@ def pieces(config: Config, quick: bool) -> list[Piece]:
         job = job.model_copy(update={"sft": job.sft.model_copy(update={"steps": 20})})
     start = sft_train(job, SEED)[0]
     reference = copy.deepcopy(start).requires_grad_(False)
-    grpo_job = config.grpo_job("base")
+    grpo_job = config.job("base")
     settings = grpo_job.grpo.model_copy(update={"iterations": 2 if quick else LATE.start})
     grpo_job = grpo_job.model_copy(update={"grpo": settings})
     late = grpo_train(grpo_job, copy.deepcopy(reference), split_prompts(None), 0.0, SEED)[0]
@@ -164,8 +159,9 @@ def sft_piece(config: Config, start: Policy) -> Piece:
     batches = []
     for step in range(20):
         generator = stream(SEED, "sft_batch", step)
-        a, b = draw_prompts(config.sft.batch_size, generator)
-        batches.append((encode_prompt(a, b), encode_answer(teacher_answer(a, b, 0.3, generator))))
+        asked = draw_additions(config.sft.batch_size, generator)
+        shown = demonstrations(config.teachers["weak"], asked, generator)
+        batches.append((asked.prompts(), shown))
     theirs, ours = copy.deepcopy(start), copy.deepcopy(start)
     adam = torch.optim.Adam(theirs.parameters(), lr=config.sft.learning_rate)
     flat = FlatAdam(ours, config.sft.learning_rate)
@@ -181,8 +177,8 @@ def sft_piece(config: Config, start: Policy) -> Piece:
 
 def rollout_piece(policy: Policy, settings: GrpoSettings) -> Piece:
     """Sampling G completions for each prompt of an iteration, with their log-probabilities."""
-    a, b = draw_prompts(settings.prompts_per_iteration, stream(SEED, "grpo_prompts", 1))
-    prompts = encode_prompt(a, b).repeat_interleave(settings.group_size, dim=0)
+    asked = draw_additions(settings.prompts_per_iteration, stream(SEED, "grpo_prompts", 1))
+    prompts = asked.repeated(settings.group_size).prompts()
     sampled = rollout(policy, prompts, stream(SEED, "grpo_completions", 1))
     return Piece(
         "rollout with log-probs",
@@ -212,14 +208,14 @@ def update_piece(name: str, policy: Policy, batches: list[Batch], settings: Grpo
 
 def evaluation_piece(policy: Policy) -> Piece:
     """Greedy accuracy: sampled on 2,048 prompts, against exact over all 10,000."""
-    prompts = split_prompts(None).held_out
+    prompts = split_prompts(None).exam
     exam = prepare_exam(prompts, policy.head.weight)  # once per run
-    a, b = operands(prompts)
+    asked = additions(prompts)
     return Piece(
         "evaluation (plain: 2,048 sampled; ours: all 10,000)",
         lambda: plain.sampled_accuracy(policy, stream(SEED, "grpo_prompts", 0)),
-        lambda: grade(answer(policy, exam), exam),
-        forward_flops(policy, sequences_of(encode_prompt(a, b), encode_answer(a + b))),
+        lambda: averages(grade(policy, exam), exam),
+        forward_flops(policy, sequences_of(asked.prompts(), asked.solutions())),
     )
 
 
@@ -283,7 +279,7 @@ def document_a(config: Config, limits: dict[str, float]) -> tuple[list[dict], fl
         memory = max(json.loads(file.read_text())["max_rss"] for file in files)
 
     seeds = len(config.seeds)
-    weak, cold = config.grpo.iterations, config.grpo_job("short").grpo.iterations
+    weak, cold = config.grpo.iterations, config.job("short").grpo.iterations
     limit = seeds * (
         2 * config.sft.steps * limits["SFT step"]
         + weak * (2 * limits["rollout with log-probs"] + limits["update, late"])

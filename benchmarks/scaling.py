@@ -45,7 +45,7 @@ def cpu_seconds(config: Config, setting: str, value: int) -> float:
     policy = {key: changes.pop(key) for key in ("layers", "width") if key in changes}
     if "width" in policy:
         policy["feed_forward"] = 2 * policy["width"]  # as in config.yaml
-    sft_job, grpo_job = config.sft_job("weak"), config.grpo_job("base")
+    sft_job, grpo_job = config.sft_job("weak"), config.job("base")
     shape = config.policy.model_copy(update=policy)
     start, _ = sft_train(sft_job.model_copy(update={"policy": shape}), SEED)
     grpo = grpo_job.grpo.model_copy(update=changes)

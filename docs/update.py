@@ -134,7 +134,7 @@ def fill(template: str, blanks: Mapping[str, Any]) -> str:
 def resting_points(config: Config) -> str:
     """Where theory puts success on carry prompts in figure 5, as rows of a table, over beta."""
     q = config.teachers["weak"].truth_probability
-    grpo = config.grpo_job("advantage_t10_lr1").grpo
+    grpo = config.job("advantage_t10_lr1").grpo
     kind = (grpo.group_size, grpo.advantage_epsilon)
     return "\n".join(
         f"| {b:g} | {rest_advantage(q, b, *kind):.3f} | {rest_loss_k3(q, b, *kind):.3f} |"

@@ -7,13 +7,14 @@ import half_trained as half_trained_policy
 import pytest
 import torch
 import yaml
-from helpers import FULL_SIZE, ROOT, SMALL, forget_digests
+from helpers import ROOT, SMALL, forget_digests
 from hypothesis import settings as hypothesis_settings
 from xdist.scheduler import LoadScopeScheduling
 
 from rlvr.config.settings.whole import Config, load_config
 from rlvr.jobs import digest as source_digest
-from rlvr.policy.transformer import Policy, initial_policy, load_policy
+from rlvr.policy.checkpoints import load_policy
+from rlvr.policy.transformer import Policy, initial_policy
 
 torch.set_num_threads(1)
 # Examples are derived from the test, so that a red run is red again; no deadline on busy machines.
@@ -68,4 +69,4 @@ def small_policy() -> Policy:
 @pytest.fixture
 def half_trained() -> Policy:
     """A full-size policy that is right on some prompts and wrong on others, the same everywhere."""
-    return load_policy(half_trained_policy.PATH, FULL_SIZE)[0].requires_grad_(False)
+    return load_policy(half_trained_policy.PATH)[0].requires_grad_(False)

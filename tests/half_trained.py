@@ -9,10 +9,11 @@ from pathlib import Path
 
 from helpers import FULL_SIZE
 
-from rlvr.config.settings.whole import SftJob, SftSettings, TeacherSettings
+from rlvr.config.methods.sft import SftJob, SftSettings
+from rlvr.config.settings.teachers import TeacherSettings
 from rlvr.jobs.records import provenance
 from rlvr.methods.sft import train
-from rlvr.policy.transformer import save_policy
+from rlvr.policy.checkpoints import save_policy
 
 PATH = Path(__file__).with_suffix(".safetensors")
 JOB = SftJob(

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
-from rlvr.config.settings.whole import GrpoSettings, PolicySettings
-from rlvr.jobs import digest as source_digest
+import yaml
+
+from rlvr.config.methods.grpo import GrpoSettings
+from rlvr.config.settings.policy import PolicySettings
+from rlvr.jobs import digest
 
 ROOT = Path(__file__).parent.parent
 TINY = ROOT / "tests" / "tiny.yaml"
@@ -11,9 +14,36 @@ FULL_SIZE = PolicySettings(width=64, heads=4, feed_forward=128, layers=2)
 SMALL = PolicySettings(width=8, heads=2, feed_forward=16, layers=2)
 
 
+def config_yaml() -> dict:
+    """config.yaml as YAML reads it."""
+    return yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+
+
+def merge(config: dict, overlay: dict) -> dict:
+    """A config with an overlay, merged as Snakemake does it."""
+    merged = dict(config)
+    for key, value in overlay.items():
+        old = merged.get(key)
+        merged[key] = (
+            merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        )
+    return merged
+
+
+def tiny_yaml() -> dict:
+    """A whole config of a graph that stays as it is, whatever config.yaml gets.
+
+    Of config.yaml it has the settings, made tiny; teachers, recipes, studies, figures and claims
+    are those of tests/tiny.yaml alone.
+    """
+    named = ("teachers", "recipes", "studies", "figures", "claims")
+    settings = {key: group for key, group in config_yaml().items() if key not in named}
+    return merge(settings, yaml.safe_load(TINY.read_text(encoding="utf-8")))
+
+
 def grpo_settings(**changes) -> GrpoSettings:
-    """Settings of a tiny GRPO run, some of them changed."""
-    values = {
+    """Settings of a tiny GRPO run, some of them changed; new ones are as in config.yaml."""
+    tiny = {
         "iterations": 4,
         "prompts_per_iteration": 8,
         "group_size": 4,
@@ -32,10 +62,10 @@ def grpo_settings(**changes) -> GrpoSettings:
         "zero_signal_std": 1e-6,
         "evaluate_every": 2,
     }
-    return GrpoSettings(**values | changes)
+    return GrpoSettings(**config_yaml()["grpo"] | tiny | changes)
 
 
 def forget_digests() -> None:
     """Make the next digest of code read it afresh."""
     for cached in ("source_digest", "package_versions", "_reached", "_imports", "_tree"):
-        getattr(source_digest, cached).cache_clear()
+        getattr(digest, cached).cache_clear()

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import yaml
 
 STAGES = {"sft": "SFT", "grpo": "GRPO", "table": "tables", "figure": "figures", "claims": "claims"}
-FIGURES = [
+FIGURES = [  # of the tiny config
     "fig1_rlvr_overturns",
     "fig2_unhackable_reward",
     "fig3_cold_start",
@@ -135,7 +135,7 @@ SETTINGS = [
     (
         "a setting of one teacher",
         "teachers.partial",
-        setting("teachers.partial.split.held_out", 1000),
+        setting("teachers.partial.split.exam", 1000),
         jobs("sft partial/*", "grpo */partial/*", *PARTIAL, "table kl_partial_*", "figure fig5*"),
     ),
     (

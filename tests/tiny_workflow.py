@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from helpers import ROOT, TINY
+from helpers import ROOT, tiny_yaml
 
 PARTS = ["Snakefile", "config.yaml", "profiles", "requirements.lock", "src", "workflow"]
 """What of the project a copy needs to run."""
@@ -20,24 +20,31 @@ PARTS = ["Snakefile", "config.yaml", "profiles", "requirements.lock", "src", "wo
 class Workflow:
     """A folder in which Snakemake runs the tiny config: this project, or a copy of it."""
 
-    def __init__(self, folder: Path, project: Path = ROOT, configs: Sequence = (TINY,)) -> None:
+    def __init__(
+        self, folder: Path, project: Path = ROOT, configs: Sequence[Path] | None = None
+    ) -> None:
+        """`configs` go over the project's config.yaml; left out, the tiny one takes its place."""
         self.folder = folder
         self.project = project
-        self.configs = list(configs)
+        self.configs = configs
 
     def command(
         self, *options: str, targets: Sequence[str] = (), overlay: dict | str | None = None
     ) -> list[str | Path]:
         """The command line; `overlay` is one more config file, as data or as raw text."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         configs = self.configs
+        if configs is None:
+            configs = [self.folder / f"tiny-{os.getpid()}.yaml"]
+            configs[0].write_text(yaml.safe_dump(tiny_yaml()), encoding="utf-8")
         if overlay is not None:
             text = overlay if isinstance(overlay, str) else yaml.safe_dump(overlay)
-            self.folder.mkdir(parents=True, exist_ok=True)
             configs = [*configs, self.folder / f"overlay-{os.getpid()}.yaml"]
             configs[-1].write_text(text, encoding="utf-8")
         return [
             *(sys.executable, "-m", "snakemake", "--snakefile", self.project / "Snakefile"),
             *("--directory", self.folder, "--cores", "2"),
+            *(["--replace-workflow-config"] if self.configs is None else []),
             *(["--configfile", *configs] if configs else []),
             *(*options, "--", *targets),
         ]
@@ -123,18 +130,5 @@ def copy_of_project(folder: Path) -> Path:
         source = ROOT / name
         copy = shutil.copytree if source.is_dir() else shutil.copy2
         copy(source, folder / name)
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
-    merged = merge(config, yaml.safe_load(TINY.read_text()))
-    (folder / "config.yaml").write_text(yaml.safe_dump(merged))
+    (folder / "config.yaml").write_text(yaml.safe_dump(tiny_yaml()))
     return folder
-
-
-def merge(config: dict, overlay: dict) -> dict:
-    """A config with an overlay, merged as Snakemake does it."""
-    merged = dict(config)
-    for key, value in overlay.items():
-        old = merged.get(key)
-        merged[key] = (
-            merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-        )
-    return merged

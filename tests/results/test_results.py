@@ -9,7 +9,7 @@ from helpers import ROOT
 from pypdf import PdfReader
 
 from rlvr.claims.ledger import ALL_CLAIMS
-from rlvr.config.settings.whole import FIGURES
+from rlvr.config.settings.names import FIGURES
 
 RESULTS = ROOT / "results"
 

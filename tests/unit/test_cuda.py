@@ -7,19 +7,14 @@ import pytest
 import torch
 from helpers import SMALL, grpo_settings
 
-from rlvr.config.settings.whole import (
-    GrpoJob,
-    SftJob,
-    SftSettings,
-    SplitSettings,
-    StoppingSettings,
-    TeacherSettings,
-)
+from rlvr.config.methods.grpo import GrpoJob
+from rlvr.config.methods.sft import SftJob, SftSettings
+from rlvr.config.settings.teachers import SplitSettings, StoppingSettings, TeacherSettings
 from rlvr.methods.grpo import train as grpo_train
 from rlvr.methods.sft import train as sft_train
-from rlvr.policy.exam import answer, grade, prepare_exam
+from rlvr.policy.exam import averages, grade, prepare_exam
 from rlvr.policy.transformer import initial_policy
-from rlvr.task.addition import draw_prompts, encode_answer, encode_prompt
+from rlvr.task.addition import digits, draw_additions
 from rlvr.task.splits import split_prompts
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
@@ -31,16 +26,16 @@ def gradient(policy, loss):
 
 
 def report(policy, temperature):
-    exam = prepare_exam(split_prompts(None).held_out, policy.head.weight)
-    return grade(answer(policy, exam, temperature), exam)
+    exam = prepare_exam(split_prompts(None).exam, policy.head.weight)
+    return averages(grade(policy, exam, temperature), exam)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_log_probs_gradients_and_evaluation_are_those_of_the_cpu(temperature):
     on_cpu = initial_policy(SMALL, seed=1).double()
     on_cuda = copy.deepcopy(on_cpu).to("cuda")
-    prompts = encode_prompt(*draw_prompts(64, torch.Generator().manual_seed(0)))
-    answers = encode_answer(torch.arange(64))
+    prompts = draw_additions(64, torch.Generator().manual_seed(0)).prompts()
+    answers = digits(torch.arange(64))
     fast = on_cuda.log_probs(prompts, answers, temperature)
     truth = plain.log_probs(on_cpu, prompts, answers, temperature)
     torch.testing.assert_close(fast.cpu(), truth, rtol=1e-10, atol=1e-12)
@@ -76,7 +71,7 @@ def test_training_twice_gives_the_same_bits(teacher, changes):
             seed=1,
         )
         grpo = grpo_settings(iterations=5, evaluate_every=5, **changes)
-        job = GrpoJob(device="cuda", policy=SMALL, grpo=grpo)
+        job = GrpoJob(device="cuda", grpo=grpo)
         policy, rows = grpo_train(job, start, split_prompts(teacher.split), beta=0.1, seed=1)
         assert policy.head.weight.is_cuda
         return policy, rows

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from helpers import ROOT
-from tiny_workflow import merge
+from helpers import ROOT, merge
 
 from rlvr.claims.claim import CLAIMS, Claim, judge
 from rlvr.claims.ledger import ALL_CLAIMS
 from rlvr.config.arms import PARTIAL, PARTIAL_FREE
-from rlvr.config.settings.whole import FIGURES, load_config
+from rlvr.config.settings.names import FIGURES
+from rlvr.config.settings.whole import load_config
 from rlvr.errors import UserError
 from rlvr.figures import style
 from rlvr.results.studies import Studies

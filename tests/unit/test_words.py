@@ -6,15 +6,15 @@ import pytest
 import torch
 from helpers import FULL_SIZE, ROOT
 
-from rlvr.config.arms import MOST_RATES
 from rlvr.config.values import PROMPTS
 from rlvr.figures import fig5_kl_anchor
+from rlvr.figures.kl_sweep import MOST_RATES
 from rlvr.policy.transformer import Policy
 from rlvr.results import theory
-from rlvr.task.addition import all_prompts, is_carry
+from rlvr.task.addition import all_additions
 from rlvr.task.splits import split_prompts
 
-CARRY = is_carry(*all_prompts())
+CARRY = all_additions().carry()
 
 
 def page(name):
@@ -29,7 +29,7 @@ def test_what_a_carry_prompt_is():
         f"more: {CARRY.sum():,} of the {PROMPTS:,}"
     )
     assert words in page("README.md")
-    for a, b, carry in zip(*all_prompts(), CARRY, strict=True):
+    for a, b, carry in zip(*all_additions(), CARRY, strict=True):
         carried, columns = 0, []
         for place in (1, 10):
             columns.append(a // place % 10 + b // place % 10 + carried)
@@ -77,7 +77,7 @@ def test_what_is_held_out(config):
     assert words in page("docs/templates/fig4_partial_sft.md")
     seen = torch.cat([split.train, split.validation])
     mirrors = 100 * (seen % 100) + seen // 100
-    assert not torch.isin(split.held_out, torch.cat([seen, mirrors])).any()
+    assert not torch.isin(split.exam, torch.cat([seen, mirrors])).any()
     words = "what is held out has been seen in neither order"
     assert words in page("docs/templates/fig4_partial_sft.md")
 

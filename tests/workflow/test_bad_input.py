@@ -10,15 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import yaml
-from helpers import FULL_SIZE, ROOT, TINY
+from helpers import FULL_SIZE, merge, tiny_yaml
 from safetensors.torch import load_file, save_file
-from tiny_workflow import merge
 
 from rlvr.config.settings.whole import load_config
 from rlvr.errors import UserError
+from rlvr.figures.shown import check_figures
 from rlvr.jobs.records import read_parquet, write_parquet
-from rlvr.policy.transformer import initial_policy, save_policy
-from rlvr.results.schemas import METRICS
+from rlvr.methods.columns import METRICS
+from rlvr.policy.checkpoints import save_policy
+from rlvr.policy.transformer import initial_policy
 
 SFT = "results/sft/teacher=weak/seed=1/policy.safetensors"
 GRPO = "results/grpo/recipe=base/teacher=weak/beta=0/seed=1"
@@ -119,10 +120,8 @@ CONFIG_FILES = [
 def test_config(overlay, message):
     """All but those that are no YAML mapping are found by the check that the Snakefile calls."""
     data = overlay if isinstance(overlay, dict) else yaml.safe_load(overlay)
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
-    tiny = merge(config, yaml.safe_load(TINY.read_text()))
     with pytest.raises(UserError) as refusal:
-        load_config(merge(tiny, data))
+        check_figures(load_config(merge(tiny_yaml(), data)))
     assert message in str(refusal.value)
 
 

@@ -21,14 +21,14 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import yaml
-from helpers import FULL_SIZE, ROOT, TINY
+from helpers import FULL_SIZE, ROOT, merge, tiny_yaml
 from pypdf import PdfReader
-from tiny_workflow import merge
 
 from rlvr.claims.ledger import ALL_CLAIMS
 from rlvr.claims.pages import number
 from rlvr.config.runs import SftRun
-from rlvr.config.settings.whole import FIGURES, Config, load_config
+from rlvr.config.settings.names import FIGURES
+from rlvr.config.settings.whole import Config, load_config
 from rlvr.policy.transformer import Policy
 
 DOCS = ROOT / "docs"
@@ -54,9 +54,9 @@ def blocks(page: str) -> list[Block]:
 
 
 @pytest.fixture
-def tiny_config(raw_config) -> dict:
+def tiny_config() -> dict:
     """The config that the tiny workflow runs."""
-    return merge(raw_config, yaml.safe_load(TINY.read_text("utf-8")))
+    return tiny_yaml()
 
 
 @pytest.mark.parametrize("page", [READING, TUTORIAL], ids=["reading", "tutorial"])
@@ -89,7 +89,7 @@ LIBRARIES = ["duckdb", "polars", "pandas"]
 @pytest.fixture
 def run(finished, monkeypatch, capsys, config, tiny_config):
     """Runs an example on the tiny results, with more code behind it; gives what it prints."""
-    last = (c.grpo_job("document_b").grpo.iterations for c in (config, load_config(tiny_config)))
+    last = (c.job("document_b").grpo.iterations for c in (config, load_config(tiny_config)))
     at_the_end, at_the_tiny_end = last
 
     def run_example(code: str, more: str = "", folder: Path = finished.folder) -> str:
@@ -230,7 +230,7 @@ def test_provenance(run, config):
         keys = {"recipe": "document_b", "teacher": "partial", "beta": 0.04, "seed": seed}
         assert output.startswith(f"rlvr.methods.grpo {keys}\n")
     _, sizes, teacher = shown.splitlines()
-    assert sizes.startswith(f"{config.grpo_job('document_b').grpo.group_size} completions")
+    assert sizes.startswith(f"{config.job('document_b').grpo.group_size} completions")
     assert ast.literal_eval(teacher) == config.teachers["partial"].model_dump()
 
 

@@ -153,7 +153,8 @@ def test_a_start_that_is_not_isolated_says_so(tmp_path):
     """As a profiler's, which imports libraries before us."""
     start = [
         "-c",
-        "import rlvr.results.table, rlvr.jobs.command_line as c; c.run(rlvr.results.table.TableStage)",
+        "from rlvr.jobs import command_line; from rlvr.results import table; "
+        "command_line.run(table.TableStage)",
     ]
     command = [sys.executable, *start, "--help"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

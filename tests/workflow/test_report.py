@@ -22,6 +22,7 @@ from reruns import FIGURES, Project
 from tiny_workflow import Workflow, importing_workflow, merge
 
 from rlvr.claims.ledger import ALL_CLAIMS
+from rlvr.config.settings.names import FIGURES
 
 PROGRAMS = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
 MISSING = [name for name, path in PROGRAMS.items() if not path]

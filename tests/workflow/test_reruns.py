@@ -4,6 +4,7 @@ import pytest
 from helpers import ROOT, forget_digests
 from reruns import CHANGES, FIGURES, JOBS, MODULES, UNSEEN_CHANGES, Project, as_markdown
 
+from rlvr.config.settings.names import FIGURES
 from rlvr.jobs import digest as source_digest
 
 

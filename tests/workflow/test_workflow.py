@@ -15,7 +15,8 @@ from tiny_workflow import Workflow
 
 from rlvr.claims.claim import CLAIMS
 from rlvr.claims.ledger import ALL_CLAIMS
-from rlvr.results.schemas import METRICS, STUDY
+from rlvr.methods.columns import METRICS
+from rlvr.results.schemas import STUDY
 
 FIGURES = sorted(path.stem for path in (ROOT / "src/rlvr/figures").glob("fig*.py"))
 RUN = "recipe=base/teacher=weak/beta=0/seed=1"

@@ -31,11 +31,11 @@ def kl_curves(settings: Mapping[Arm, Mapping[str, Any]]) -> dict[Curve, dict[flo
             other = curves.setdefault(curve, {}).setdefault(arm.beta, arm)
             if other != arm:
                 raise UserError(
-                    f"it has one place for {arm} and {other}: it tells recipes apart by "
+                    f"figure 5 has one place for {arm} and {other}: it tells recipes apart by "
                     "kl_placement and learning_rate alone. Leave one of them out of its studies"
                 )
     if len({curve.learning_rate for curve in curves}) > MOST_RATES:
-        raise UserError(f"it has colours for {MOST_RATES} learning rates, not for more")
+        raise UserError(f"figure 5 has colours for {MOST_RATES} learning rates, not for more")
     return {curve: dict(sorted(curves[curve].items())) for curve in sorted(curves)}
 
 
@@ -50,7 +50,7 @@ def check_kl_sweep(config: Config, figure: str) -> None:
     }
     if unseen:
         raise UserError(
-            f"its iterations: found {at}, at which runs of {', '.join(unseen)} are not evaluated. "
+            f"iterations: found {at}, at which runs of {', '.join(unseen)} are not evaluated. "
             "Name an iteration at which all of its runs are"
         )
     kl_curves({arm: grpo.model_dump() for arm, grpo in arms.items()})

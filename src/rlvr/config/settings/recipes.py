@@ -30,8 +30,8 @@ MODELS = {method: _changes_to(method) for method in RUN_METHODS}
 
 
 def _method_of(recipe: Any) -> Any:
-    """The method that a recipe names."""
-    return recipe.get("method", BASE_METHOD) if isinstance(recipe, Mapping) else recipe.method
+    """The method that a recipe names; what is no recipe at all is refused as one of `grpo`."""
+    return recipe.get("method", BASE_METHOD) if isinstance(recipe, Mapping) else BASE_METHOD
 
 
 class Recipe(Strict):

@@ -16,7 +16,7 @@ from rlvr.policy.linear import FEWEST_ROWS
 from rlvr.policy.prefix_tree import FEW_SHAPES, prefix_tree
 from rlvr.policy.sampling import rollout
 from rlvr.policy.transformer import initial_policy
-from rlvr.task.addition import draw_prompts, encode_prompt
+from rlvr.task.addition import draw_additions
 from rlvr.task.streams import stream
 
 DOCUMENT_A = grpo_settings(
@@ -47,7 +47,7 @@ def completions_of(prompts, seed):
 
 @pytest.mark.parametrize(("n", "temperature"), [(1, 1), (2, 1), (64, 1), (256, 1), (64, 0.7)])
 def test_log_probs_and_gradients(policy, n, temperature):
-    prompts = encode_prompt(*draw_prompts(n, torch.Generator().manual_seed(n)))
+    prompts = draw_additions(n, torch.Generator().manual_seed(n)).prompts()
     answers = completions_of(prompts, n)
     fast = policy.log_probs(prompts, answers, temperature)
     truth = plain.log_probs(policy, prompts, answers, temperature)
@@ -62,7 +62,7 @@ def test_log_probs_and_gradients(policy, n, temperature):
 
 
 def test_sft_loss_and_gradient(policy):
-    prompts = encode_prompt(*draw_prompts(256, torch.Generator().manual_seed(0)))
+    prompts = draw_additions(256, torch.Generator().manual_seed(0)).prompts()
     answers = completions_of(prompts, 0)
     fast, truth = sft_loss(policy, prompts, answers), plain.sft_loss(policy, prompts, answers)
     assert fast.item() == pytest.approx(truth.item(), rel=1e-13)
@@ -72,7 +72,7 @@ def test_sft_loss_and_gradient(policy):
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_any_number_of_layers(layers):
     policy = initial_policy(SMALL.model_copy(update={"layers": layers}), seed=1).double()
-    prompts = encode_prompt(*draw_prompts(40, torch.Generator().manual_seed(0)))
+    prompts = draw_additions(40, torch.Generator().manual_seed(0)).prompts()
     answers = completions_of(prompts, 0)
     assert (
         relative(policy.log_probs(prompts, answers), plain.log_probs(policy, prompts, answers))
@@ -111,7 +111,7 @@ def test_any_sequences(data, n, length, distinct):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_rollout(policy, temperature):
-    prompts = encode_prompt(*draw_prompts(32, torch.Generator().manual_seed(0)))
+    prompts = draw_additions(32, torch.Generator().manual_seed(0)).prompts()
     prompts = prompts.repeat_interleave(8, dim=0)
     fast, truth = (
         one(policy, prompts, stream(0, "grpo_completions", 1), temperature)
@@ -135,7 +135,7 @@ def rewards_of(with_signal):
 
 def batch_of(policy, settings, beta, with_signal=9):
     """Completions of `policy` as `collect` would return them, but with these rewards."""
-    prompts = encode_prompt(*draw_prompts(32, torch.Generator().manual_seed(1)))
+    prompts = draw_additions(32, torch.Generator().manual_seed(1)).prompts()
     prompts = prompts.repeat_interleave(8, dim=0)
     temperature = settings.temperature
     sampled = rollout(policy, prompts, stream(0, "grpo_completions", 1), temperature)
@@ -144,7 +144,9 @@ def batch_of(policy, settings, beta, with_signal=9):
     advantages = reward_advantages(rewards_of(with_signal), settings).flatten()
     if settings.kl_placement == "advantage":
         advantages = advantages - beta * (sampled.log_probs - log_probs_ref).sum(dim=1)
-    return Batch(prompts, sampled.completions, sampled.log_probs, log_probs_ref, advantages)
+    return Batch(
+        prompts, sampled.completions, sampled.log_probs, log_probs_ref, advantages, advantages
+    )
 
 
 KL_IN_LOSS = {"kl_placement": "loss"}

@@ -5,10 +5,11 @@ import pytest
 import torch
 from helpers import SMALL
 
-from rlvr.config.settings.whole import SftJob, SftSettings, TeacherSettings
+from rlvr.config.methods.sft import SftJob, SftSettings
+from rlvr.config.settings.teachers import TeacherSettings
 from rlvr.errors import UserError
 from rlvr.methods.sft import sft_loss, train
-from rlvr.task.addition import encode_answer, encode_prompt
+from rlvr.task.addition import Additions, digits
 
 
 def job(**changes):
@@ -23,7 +24,7 @@ def job(**changes):
 
 def test_loss_is_the_mean_over_answer_tokens_only(small_policy):
     a, b = torch.tensor([3, 47]), torch.tensor([99, 5])
-    prompts, answers = encode_prompt(a, b), encode_answer(a + b)
+    prompts, answers = Additions(a, b).prompts(), digits(a + b)
     logits = small_policy(torch.cat([prompts, answers], dim=1)).detach().numpy()
     losses = [
         np.log(np.exp(logits[row, 6 + i]).sum()) - logits[row, 6 + i, answers[row, i]]

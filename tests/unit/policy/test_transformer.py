@@ -9,8 +9,10 @@ from helpers import FULL_SIZE, SMALL
 from safetensors.torch import save_file
 
 from rlvr.errors import UserError
-from rlvr.policy.transformer import Policy, initial_policy, load_policy, prepare_torch, save_policy
-from rlvr.task.addition import all_prompts, encode_answer, encode_prompt
+from rlvr.policy.checkpoints import load_policy, save_policy
+from rlvr.policy.device import prepare_torch
+from rlvr.policy.transformer import Policy, initial_policy
+from rlvr.task.addition import Additions, all_additions, digits
 
 MADE_BY = {"run": {"seed": 1}, "settings": {"x": 2}}
 
@@ -76,15 +78,15 @@ def test_forward_is_the_architecture_of_the_spec():
 
 
 def test_log_probs_sum_to_one_over_all_answers(small_policy):
-    prompts = encode_prompt(torch.tensor([12]), torch.tensor([34])).expand(13**3, -1)
+    prompts = Additions(torch.tensor([12]), torch.tensor([34])).prompts().expand(13**3, -1)
     answers = torch.cartesian_prod(*[torch.arange(13)] * 3)
     total = small_policy.log_probs(prompts, answers).sum(dim=1).exp().sum()
     assert total.item() == pytest.approx(1, abs=1e-12)
 
 
 def test_answer_tokens_are_predicted_from_the_prompt_on(small_policy):
-    a, b = (operand[::200] for operand in all_prompts())
-    prompts, answers = encode_prompt(a, b), encode_answer(a + b)
+    a, b = (operand[::200] for operand in all_additions())
+    prompts, answers = Additions(a, b).prompts(), digits(a + b)
     whole = small_policy(torch.cat([prompts, answers[:, :2]], dim=1)).log_softmax(-1)
     expected = torch.stack([whole[torch.arange(50), 6 + i, answers[:, i]] for i in range(3)], dim=1)
     torch.testing.assert_close(small_policy.log_probs(prompts, answers), expected)
@@ -118,8 +120,8 @@ def test_checkpoint_round_trip_is_exact_and_byte_stable(tmp_path):
     for name in ("a", "b"):
         save_policy(policy, tmp_path / name, MADE_BY)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    loaded, made_by = load_policy(tmp_path / "a", SMALL)
-    assert made_by == MADE_BY
+    loaded, made_by = load_policy(tmp_path / "a")
+    assert made_by == MADE_BY | {"architecture": SMALL.model_dump()}
     for x, y in zip(policy.parameters(), loaded.parameters(), strict=True):
         assert torch.equal(x, y)
 
@@ -134,27 +136,29 @@ def test_weights_that_are_not_finite_are_not_written(tmp_path, bad):
 
 
 def test_checkpoint_of_another_architecture_is_refused(tmp_path):
-    save_policy(initial_policy(SMALL, seed=1), tmp_path / "p.safetensors", {})
-    with pytest.raises(UserError, match=r"p\.safetensors: a checkpoint of another architecture"):
-        load_policy(tmp_path / "p.safetensors", FULL_SIZE)
+    policy = initial_policy(SMALL, seed=1)
+    policy.settings = FULL_SIZE
+    save_policy(policy, tmp_path / "p.safetensors", MADE_BY)
+    with pytest.raises(UserError, match=r"p\.safetensors: its weights are not of the architecture"):
+        load_policy(tmp_path / "p.safetensors")
 
 
 @pytest.mark.parametrize("content", [b"", b"not safetensors at all", b"\x80\x04}\x94."])
 def test_damaged_checkpoint_is_refused(tmp_path, content):
     (tmp_path / "p.safetensors").write_bytes(content)
     with pytest.raises(UserError, match=r"p\.safetensors: not a readable safetensors file"):
-        load_policy(tmp_path / "p.safetensors", SMALL)
+        load_policy(tmp_path / "p.safetensors")
 
 
 def test_missing_and_foreign_checkpoints_are_refused(tmp_path):
     with pytest.raises(UserError, match="no such checkpoint"):
-        load_policy(tmp_path / "none.safetensors", SMALL)
+        load_policy(tmp_path / "none.safetensors")
     save_file({"x": torch.zeros(2)}, tmp_path / "x.safetensors")
-    with pytest.raises(UserError, match="another architecture"):
-        load_policy(tmp_path / "x.safetensors", SMALL)
+    with pytest.raises(UserError, match="does not say what made it and which architecture"):
+        load_policy(tmp_path / "x.safetensors")
     save_policy(initial_policy(SMALL, seed=1), tmp_path / "y.safetensors", {})
     with pytest.raises(UserError, match="does not say what made it"):
-        load_policy(tmp_path / "y.safetensors", SMALL)
+        load_policy(tmp_path / "y.safetensors")
 
 
 def test_any_damaged_byte_of_the_header_is_refused_or_harmless(tmp_path):
@@ -166,7 +170,7 @@ def test_any_damaged_byte_of_the_header_is_refused_or_harmless(tmp_path):
     for position in range(0, 700, 3):
         path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x91]) + whole[position + 1 :])
         try:
-            load_policy(path, SMALL)
+            load_policy(path)
         except UserError:
             refused += 1
     assert refused > 200

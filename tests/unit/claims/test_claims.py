@@ -8,8 +8,9 @@ from operator import sub
 import pandas as pd
 import pytest
 
+from rlvr.claims import document_a, document_b, measurements
 from rlvr.claims.claim import CLAIMS, Claim, Evidence, judge, verdict
-from rlvr.claims.ledger import document_a, document_b, measurements, training_minutes
+from rlvr.claims.ledger import training_minutes
 from rlvr.claims.pages import as_html, as_markdown
 from rlvr.config.arms import ANCHORED, COLD, FREE, WEAK, Arm
 from rlvr.errors import UserError
@@ -102,6 +103,7 @@ def test_judging_counts_seeds_and_bounds_what_never_happens():
 
 def made_by(arm):
     return {
+        "method": "grpo",
         "recipe": arm.recipe,
         "teacher": arm.teacher,
         "parameters": 69_325,
@@ -178,7 +180,7 @@ def test_training_minutes_by_seed(studies, tmp_path):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(f'{{"s": {30.0 * seed}, "h:m:s": "0:00:30"}}\n')
     assert training_minutes(studies, tmp_path) == {1: 2.0, 2: 4.0}
-    studies.arms[1]["settings"]["device"] = "cuda"
+    studies.provenances[1]["settings"]["device"] = "cuda"
     assert training_minutes(studies, tmp_path) == {}
 
 

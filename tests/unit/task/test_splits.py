@@ -7,27 +7,16 @@ import pytest
 import torch
 from helpers import FULL_SIZE, SMALL, grpo_settings
 
-from rlvr.config.runs import GrpoRun, SftRun
-from rlvr.config.settings.whole import (
-    GrpoJob,
-    SftJob,
-    SftSettings,
-    SplitSettings,
-    StoppingSettings,
-    TeacherSettings,
-)
+from rlvr.config.methods.grpo import GrpoJob
+from rlvr.config.methods.sft import SftJob, SftSettings
+from rlvr.config.runs import Run, SftRun
+from rlvr.config.settings.teachers import SplitSettings, StoppingSettings, TeacherSettings
 from rlvr.config.values import PROMPTS
 from rlvr.errors import UserError
 from rlvr.methods import grpo, sft
 from rlvr.policy.transformer import Policy
-from rlvr.task.addition import (
-    all_prompts,
-    encode_answer,
-    encode_prompt,
-    is_carry,
-    operands,
-    verify,
-)
+from rlvr.task.addition import Additions, additions, all_additions, digits
+from rlvr.task.rewards.exact import reward
 from rlvr.task.splits import split_prompts
 
 SPLIT = SplitSettings(validation=1000, held_out=600)
@@ -57,7 +46,7 @@ def test_parts_have_the_sizes_asked_for_and_share_no_prompt(validation, held_out
 @pytest.mark.parametrize(("validation", "held_out"), [(1000, 2000), (2, 2), (4000, 5998)])
 def test_a_sum_and_its_mirror_are_in_the_same_part(validation, held_out):
     for part in split_prompts(SplitSettings(validation=validation, held_out=held_out)):
-        a, b = operands(part)
+        a, b = additions(part)
         assert set((100 * b + a).tolist()) == set(part.tolist())
 
 
@@ -67,7 +56,7 @@ def test_parts_are_random_and_the_same_each_time():
     torch.rand(3)
     assert all(torch.equal(x, y) for x, y in zip(split, split_prompts(SPLIT), strict=True))
     for part in split:
-        share = is_carry(*operands(part)).double().mean().item()
+        share = additions(part).carry().double().mean().item()
         assert share == pytest.approx(0.6975, abs=4 * (0.6975 * 0.3025 / len(part)) ** 0.5)
         assert part.double().mean().item() == pytest.approx(
             PROMPTS / 2, abs=4 * PROMPTS / (12 * len(part)) ** 0.5
@@ -78,7 +67,7 @@ def test_without_a_split_every_prompt_is_trained_on_and_reported_on():
     split = split_prompts(None)
     assert split.train is None
     assert len(split.validation) == 0
-    assert torch.equal(split.held_out, torch.arange(PROMPTS))
+    assert torch.equal(split.exam, torch.arange(PROMPTS))
 
 
 # --- What runs do with it -------------------------------------------------------------------------
@@ -111,11 +100,11 @@ def sums(prompts):
 
 def plain_report(policy, prompts, temperature=1.0):
     """Accuracy and success probability on some prompts by decoding token by token."""
-    a, b = operands(prompts)
-    tokens, carry = encode_prompt(a, b), is_carry(a, b)
-    right = verify(a, b, plain.greedy(policy, tokens)).double()
+    a, b = additions(prompts)
+    tokens, carry = Additions(a, b).prompts(), Additions(a, b).carry()
+    right = reward(Additions(a, b), plain.greedy(policy, tokens)).double()
     with torch.no_grad():
-        log_probs = plain.log_probs(policy, tokens, encode_answer(a + b), temperature)
+        log_probs = plain.log_probs(policy, tokens, digits(a + b), temperature)
     success = log_probs.sum(dim=1).double().exp()
     return {
         "accuracy": right.mean().item(),
@@ -136,7 +125,7 @@ def test_sft_trains_on_the_training_part_alone(trained_on):
         sft.train(sft_job(), seed)
         assert distinct(trained_on) <= train_part
         assert len(distinct(trained_on)) > 0.6 * len(train_part)
-        for part in (split_prompts(SPLIT).validation, split_prompts(SPLIT).held_out):
+        for part in (split_prompts(SPLIT).validation, split_prompts(SPLIT).exam):
             assert not sums(distinct(trained_on)) & sums(part.tolist())
 
 
@@ -145,19 +134,19 @@ def test_grpo_trains_on_the_training_part_alone(half_trained, trained_on, change
     # Of so small a part that a draw from anywhere else could not go unseen.
     split = split_prompts(SplitSettings(validation=1000, held_out=8900))
     settings = grpo_settings(iterations=6, prompts_per_iteration=32, evaluate_every=6, **changes)
-    job = GrpoJob(device="cpu", policy=FULL_SIZE, grpo=settings)
+    job = GrpoJob(device="cpu", grpo=settings)
     grpo.train(job, copy.deepcopy(half_trained), split, 0.04, 1)
     assert distinct(trained_on) <= set(split.train.tolist())
-    assert not sums(distinct(trained_on)) & sums(split.held_out.tolist())
+    assert not sums(distinct(trained_on)) & sums(split.exam.tolist())
     assert len(distinct(trained_on)) > 60
 
 
 def test_sft_reports_the_held_out_part_alone():
     job = sft_job(steps=60, policy=FULL_SIZE)
     policy, rows = sft.train(job, 1)
-    expected = plain_report(policy, split_prompts(SPLIT).held_out)
+    expected = plain_report(policy, split_prompts(SPLIT).exam)
     assert reported(rows[-1], expected) == pytest.approx(expected, rel=1e-5)
-    everywhere = verify(*all_prompts(), plain.greedy(policy, encode_prompt(*all_prompts())))
+    everywhere = reward(all_additions(), plain.greedy(policy, all_additions().prompts()))
     assert expected["accuracy"] > 0
     assert expected["accuracy"] != pytest.approx(everywhere.mean().item(), rel=1e-3)
 
@@ -166,9 +155,9 @@ def test_grpo_reports_the_held_out_part_alone(half_trained):
     start = copy.deepcopy(half_trained).double()
     split, temperature = split_prompts(SPLIT), 0.7
     settings = grpo_settings(temperature=temperature, learning_rate=1e-3)
-    job = GrpoJob(device="cpu", policy=FULL_SIZE, grpo=settings)
+    job = GrpoJob(device="cpu", grpo=settings)
     policy, rows = grpo.train(job, start, split, 0.0, 1)
-    before, after = (plain_report(one, split.held_out, temperature) for one in (start, policy))
+    before, after = (plain_report(one, split.exam, temperature) for one in (start, policy))
     assert reported(rows[0], before) == pytest.approx(before, rel=1e-9)
     assert reported(rows[-1], after) == pytest.approx(after, rel=1e-9)
     assert before["accuracy"] != after["accuracy"]
@@ -185,8 +174,8 @@ def test_grpo_takes_the_split_of_the_sft_run_that_it_starts_from(tmp_path, train
     # With the KL in the loss, so that each completion counts, however unlucky.
     settings = grpo_settings(kl_placement="loss")
     grpo.GrpoStage(
-        **dict(GrpoJob(device="cpu", policy=SMALL, grpo=settings)),
-        run=GrpoRun(recipe="base", teacher="partial", beta=0.04, seed=1),
+        **dict(GrpoJob(device="cpu", grpo=settings)),
+        run=Run(method="grpo", recipe="base", teacher="partial", beta=0.04, seed=1),
         sft_policy=tmp_path / "sft.safetensors",
         policy_out=tmp_path / "grpo.safetensors",
         metrics_out=tmp_path / "grpo.parquet",
@@ -226,7 +215,7 @@ def test_sft_stops_at_the_first_check_that_reaches_the_accuracy(validation_curve
     # It is the policy that as many steps without a rule would have made, reported as ever.
     same, _ = sft.train(sft_job(CHECKS[first], learning_rate=1e-2), 1)
     assert torch.equal(policy.head.weight, same.head.weight)
-    expected = plain_report(policy, split_prompts(SPLIT).held_out)
+    expected = plain_report(policy, split_prompts(SPLIT).exam)
     assert reported(rows[-1], expected) == pytest.approx(expected, rel=1e-5)
 
 

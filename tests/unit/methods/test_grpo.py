@@ -6,15 +6,16 @@ import copy
 import numpy as np
 import pytest
 import torch
-from helpers import FULL_SIZE, SMALL, grpo_settings
+from helpers import SMALL, grpo_settings
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from rlvr.config.settings.whole import GrpoJob
+from rlvr.config.methods.grpo import GrpoJob
 from rlvr.errors import UserError
 from rlvr.jobs.records import write_parquet
 from rlvr.methods.adam import FlatAdam
+from rlvr.methods.columns import METRICS
 from rlvr.methods.grpo import (
     Batch,
     Losses,
@@ -26,11 +27,12 @@ from rlvr.methods.grpo import (
     train,
     update,
 )
-from rlvr.policy.exam import answer, grade, prepare_exam
+from rlvr.policy.checkpoints import save_policy
+from rlvr.policy.exam import averages, grade, prepare_exam
 from rlvr.policy.sampling import rollout
-from rlvr.policy.transformer import initial_policy, save_policy
-from rlvr.results.schemas import METRICS
-from rlvr.task.addition import encode_prompt, verify
+from rlvr.policy.transformer import initial_policy
+from rlvr.task.addition import Additions
+from rlvr.task.rewards.exact import reward
 from rlvr.task.splits import split_prompts
 from rlvr.task.streams import stream
 
@@ -38,7 +40,7 @@ EVERYTHING = split_prompts(None)
 
 
 def job(**changes):
-    return GrpoJob(device="cpu", policy=SMALL, grpo=grpo_settings(**changes))
+    return GrpoJob(device="cpu", grpo=grpo_settings(**changes))
 
 
 @pytest.fixture
@@ -218,7 +220,7 @@ def batch_with(advantages, log_probs_old=None, log_probs_ref=None):
     nothing = torch.zeros(len(advantages), 3, dtype=torch.float64)
     old = nothing if log_probs_old is None else log_probs_old
     ref = nothing if log_probs_ref is None else log_probs_ref
-    return Batch(nothing, nothing, old, ref, advantages)
+    return Batch(nothing, nothing, old, ref, advantages, advantages)
 
 
 BY_HAND = [
@@ -361,7 +363,7 @@ def batch_of(policy, prompts, advantages, iteration=1):
     """Sampled completions, the policy being its own reference."""
     sampled = rollout(policy, prompts, stream(0, "grpo_completions", iteration))
     log_probs = sampled.log_probs
-    return Batch(prompts, sampled.completions, log_probs, log_probs, advantages)
+    return Batch(prompts, sampled.completions, log_probs, log_probs, advantages, advantages)
 
 
 def moved(policy):
@@ -375,7 +377,7 @@ def moved(policy):
 
 @pytest.mark.parametrize("ratio", ["sequence", "token"])
 def test_zero_signal_groups_give_exactly_zero_gradient(small_policy, ratio):
-    prompts = encode_prompt(torch.arange(8), torch.arange(8))
+    prompts = Additions(torch.arange(8), torch.arange(8)).prompts()
     advantages = advantages_of(torch.ones(2, 4), "group_std").flatten()
     batch, other = batch_of(small_policy, prompts, advantages), moved(small_policy)
     assert not gradient_of(other, batch_loss(other, batch, ratio=ratio)).any()
@@ -383,7 +385,7 @@ def test_zero_signal_groups_give_exactly_zero_gradient(small_policy, ratio):
 
 @pytest.mark.parametrize("ratio", ["sequence", "token"])
 def test_zero_advantages_only_count_in_the_denominator(small_policy, ratio):
-    prompts = encode_prompt(torch.arange(8), torch.arange(8))
+    prompts = Additions(torch.arange(8), torch.arange(8)).prompts()
     advantages = torch.tensor([1.0, 0, -1, 0, 0, 0, 2, 0]).double()
     batch, other = batch_of(small_policy, prompts, advantages), moved(small_policy)
     live = Batch(*(tensor[advantages != 0] for tensor in batch))
@@ -395,11 +397,11 @@ def test_sampled_gradient_equals_the_enumerated_one_in_expectation(lucky_policy)
     """On one prompt, G = 3: average sampled gradients against the sum over all 2,197 answers."""
     group_size, groups, batches = 3, 400, 60
     zero = torch.zeros(1, dtype=torch.long)
-    prompt = encode_prompt(zero, zero)
+    prompt = Additions(zero, zero).prompts()
     answers = torch.cartesian_prod(*[torch.arange(13)] * 3)
     log_probs = lucky_policy.log_probs(prompt.expand(len(answers), -1), answers).sum(dim=1)
     probs = log_probs.exp().detach()
-    right = verify(zero.expand(len(answers)), zero.expand(len(answers)), answers)
+    right = reward(Additions(zero.expand(len(answers)), zero.expand(len(answers))), answers)
     p = (probs * right).sum().item()
     assert 0.2 < p < 0.8
 
@@ -420,7 +422,7 @@ def test_sampled_gradient_equals_the_enumerated_one_in_expectation(lucky_policy)
     sampled_gradients = []
     for i in range(batches):
         batch = batch_of(lucky_policy, prompts, None, iteration=i)
-        rewards = verify(zero.expand(n), zero.expand(n), batch.completions)
+        rewards = reward(Additions(zero.expand(n), zero.expand(n)), batch.completions)
         advantages = advantages_of(rewards.view(groups, group_size), "group_std").flatten()
         loss = batch_loss(lucky_policy, batch._replace(advantages=advantages))
         sampled_gradients.append(gradient_of(lucky_policy, loss))
@@ -509,7 +511,7 @@ def test_beta_keeps_its_unit_only_after_the_standardisation(small_policy, refere
 
 def test_update_is_adam_on_clipped_gradients(small_policy):
     """One epoch of one minibatch, against Adam's first step written out."""
-    prompts = encode_prompt(torch.arange(16), torch.arange(16))
+    prompts = Additions(torch.arange(16), torch.arange(16)).prompts()
     batch = batch_of(small_policy, prompts, torch.linspace(-20, 20, 16).double())
     gradient = gradient_of(small_policy, batch_loss(small_policy, batch))
     norm = gradient.norm()
@@ -529,7 +531,7 @@ def test_update_is_adam_on_clipped_gradients(small_policy):
 
 
 def test_every_completion_is_used_once_per_epoch(small_policy, monkeypatch):
-    prompts = encode_prompt(torch.arange(10), torch.arange(10))
+    prompts = Additions(torch.arange(10), torch.arange(10)).prompts()
     batch = batch_of(small_policy, prompts, torch.arange(1, 11).double())
     seen = []
 
@@ -586,7 +588,7 @@ EXTREMES = [
 def test_a_run_ends_with_finite_numbers_or_with_an_error(half_trained, tmp_path, changes, beta):
     """Whatever the settings allow: none ends as a success with a number that is not one."""
     settings = grpo_settings(iterations=2, prompts_per_iteration=4, **changes)
-    extreme = GrpoJob(device="cpu", policy=FULL_SIZE, grpo=settings)
+    extreme = GrpoJob(device="cpu", grpo=settings)
     start = copy.deepcopy(half_trained).float()
     with contextlib.suppress(UserError):
         policy, rows = train(extreme, start, EVERYTHING, beta, seed=1)
@@ -614,7 +616,6 @@ def test_rewarded_policy_improves(half_trained):
     }
     learning = GrpoJob(
         device="cpu",
-        policy=FULL_SIZE,
         grpo=grpo_settings(minibatch_size=64, evaluate_every=20, **changes),
     )
     _, rows = train(learning, copy.deepcopy(half_trained), EVERYTHING, beta=0.0, seed=1)
@@ -623,15 +624,13 @@ def test_rewarded_policy_improves(half_trained):
 
 
 def test_success_is_reported_at_the_sampling_temperature(half_trained):
-    cool = GrpoJob(
-        device="cpu", policy=FULL_SIZE, grpo=grpo_settings(iterations=1, temperature=0.7)
-    )
+    cool = GrpoJob(device="cpu", grpo=grpo_settings(iterations=1, temperature=0.7))
     _, rows = train(cool, copy.deepcopy(half_trained), EVERYTHING, beta=0.0, seed=1)
-    exam = prepare_exam(EVERYTHING.held_out, half_trained.head.weight)
-    expected = grade(answer(half_trained, exam, 0.7), exam)
+    exam = prepare_exam(EVERYTHING.exam, half_trained.head.weight)
+    expected = averages(grade(half_trained, exam, 0.7), exam)
     assert {key: rows[0][key] for key in expected} == expected
     assert rows[0]["kl_floor"] == 0
-    assert expected != grade(answer(half_trained, exam), exam)
+    assert expected != averages(grade(half_trained, exam), exam)
 
 
 def test_a_strong_kl_in_the_loss_holds_the_policy_at_its_start(half_trained):
@@ -640,7 +639,7 @@ def test_a_strong_kl_in_the_loss_holds_the_policy_at_its_start(half_trained):
     def mean_kl(beta, kl_estimator="k3"):
         changes = {"group_size": 8, "minibatch_size": 32, "learning_rate": 3e-4}
         settings = grpo_settings(iterations=8, kl_estimator=kl_estimator, **changes, **KL_IN_LOSS)
-        strong = GrpoJob(device="cpu", policy=FULL_SIZE, grpo=settings)
+        strong = GrpoJob(device="cpu", grpo=settings)
         _, rows = train(strong, copy.deepcopy(half_trained), EVERYTHING, beta, seed=1)
         return np.mean([row["kl"] for row in rows[1:]])
 

@@ -8,31 +8,41 @@ from helpers import forget_digests
 from rlvr.jobs import digest as module
 
 
-def digest(stage):
+def digest(*modules):
     forget_digests()
-    return module.source_digest(stage)
+    return module.source_digest(*modules)
 
 
 def append(path, text):
     path.write_text(path.read_text() + text)
 
 
+SFT, GRPO, TABLE, CLAIMS = (
+    "rlvr.methods.sft",
+    "rlvr.methods.grpo",
+    "rlvr.results.table",
+    "rlvr.claims.ledger",
+)
+FIGURE_1, FIGURE_2 = "rlvr.figures.fig1_rlvr_overturns", "rlvr.figures.fig2_unhackable_reward"
+
+
 @pytest.mark.parametrize(
     ("edited", "changes", "keeps"),
     [
-        ("grpo.py", ["rlvr.methods.grpo"], ["rlvr.methods.sft", "rlvr.results.table", "rlvr.claims.ledger"]),
-        ("addition.py", ["rlvr.methods.grpo", "rlvr.methods.sft"], ["rlvr.results.table", "rlvr.claims.ledger"]),
-        ("streams.py", ["rlvr.methods.grpo", "rlvr.methods.sft"], ["rlvr.results.table"]),  # two imports away
-        ("theory.py", ["rlvr.claims.ledger", "rlvr.figures.fig1_rlvr_overturns"], ["rlvr.methods.grpo"]),
-        ("figures/fig1_rlvr_overturns.py", ["rlvr.figures.fig1_rlvr_overturns"],
-         ["rlvr.figures.fig2_unhackable_reward", "rlvr.claims.ledger"]),
-        ("figures/style.py", ["rlvr.figures.fig1_rlvr_overturns",
-                              "rlvr.figures.fig3_cold_start"], ["rlvr.claims.ledger"]),
-        ("records.py", ["rlvr.methods.sft", "rlvr.methods.grpo", "rlvr.results.table", "rlvr.claims.ledger"], []),
-        ("__init__.py", ["rlvr.methods.sft", "rlvr.claims.ledger"], []),
-        ("settings.py", [], ["rlvr.methods.sft", "rlvr.methods.grpo", "rlvr.claims.ledger"]),  # values stand in params
+        ("methods/grpo.py", [GRPO], [SFT, TABLE, CLAIMS]),
+        ("task/addition.py", [GRPO, SFT], [TABLE, CLAIMS]),
+        ("task/streams.py", [GRPO, SFT], [TABLE]),  # two imports away
+        ("results/theory.py", [CLAIMS, FIGURE_1], [GRPO]),
+        ("figures/fig1_rlvr_overturns.py", [FIGURE_1], [FIGURE_2, CLAIMS]),
+        ("figures/style.py", [FIGURE_1, FIGURE_2], [CLAIMS]),
+        ("jobs/records.py", [SFT, GRPO, TABLE, CLAIMS], []),
+        ("__init__.py", [SFT, CLAIMS], []),
+        # Values stand in params.
+        ("config/settings/studies.py", [], [SFT, GRPO, TABLE, CLAIMS]),
+        ("config/methods/grpo.py", [], [SFT, GRPO, TABLE, CLAIMS]),
+        ("task/rewards/exact.py", [], [SFT, GRPO]),  # found by its name, see below
     ],
-)  # fmt: skip
+)
 def test_an_edit_reaches_exactly_the_stages_that_import_it(package, edited, changes, keeps):
     before = {stage: digest(stage) for stage in changes + keeps}
     append(package / edited, "\n\nADDED = 1\n")
@@ -40,18 +50,27 @@ def test_an_edit_reaches_exactly_the_stages_that_import_it(package, edited, chan
     assert [stage for stage in before if before[stage] != after[stage]] == changes
 
 
+def test_a_module_found_by_its_name_counts_where_it_is_named(package):
+    exact, other = "rlvr.task.rewards.exact", "rlvr.task.rewards.other"
+    (package / "task/rewards/other.py").write_text("ANYTHING = 1\n")
+    before = [digest(GRPO, reward) for reward in (exact, other)]
+    append(package / "task/rewards/other.py", "\n\nADDED = 1\n")
+    after = [digest(GRPO, reward) for reward in (exact, other)]
+    assert [a == b for a, b in zip(before, after, strict=True)] == [True, False]
+
+
 def test_comments_docstrings_and_layout_do_not_count(package):
-    before = digest("rlvr.methods.grpo")
-    path = package / "grpo.py"
+    before = digest(GRPO)
+    path = package / "methods/grpo.py"
     text = path.read_text()
     text = text.replace('"""GRPO against', '"""A new docstring. GRPO against')
     text = text.replace('    """The clipped surrogate of each', '    """The surrogate of each')
     text = text.replace("    centred = rewards", "\n    # a comment\n    centred   =   rewards")
     assert text.count("a comment") == text.count("The surrogate of each") == 1
     path.write_text(text + "\n\n# the end\n\n\n")
-    assert digest("rlvr.methods.grpo") == before
+    assert digest(GRPO) == before
     path.write_text(text.replace("rewards - rewards.mean(", "rewards + rewards.mean("))
-    assert digest("rlvr.methods.grpo") != before
+    assert digest(GRPO) != before
 
 
 def test_a_module_that_does_not_exist_is_an_error(package):
@@ -62,9 +81,9 @@ def test_a_module_that_does_not_exist_is_an_error(package):
 @pytest.mark.parametrize(
     ("stage", "packages"),
     [
-        ("rlvr.methods.sft", ["numpy", "pyarrow", "safetensors", "torch"]),
-        ("rlvr.results.table", ["pyarrow"]),
-        ("rlvr.figures.fig1_rlvr_overturns", ["matplotlib", "pandas", "pyarrow"]),
+        (SFT, ["numpy", "pyarrow", "safetensors", "torch"]),
+        (TABLE, ["pyarrow"]),
+        (FIGURE_1, ["matplotlib", "pandas", "pyarrow"]),
     ],
 )
 def test_packages_are_those_that_the_stage_computes_with(stage, packages):

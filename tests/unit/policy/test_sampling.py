@@ -6,7 +6,7 @@ import torch
 from scipy import stats
 
 from rlvr.policy.sampling import rollout
-from rlvr.task.addition import encode_prompt
+from rlvr.task.addition import Additions
 from rlvr.task.streams import stream
 
 ANSWERS = torch.cartesian_prod(*[torch.arange(13)] * 3)
@@ -14,11 +14,11 @@ ANSWERS = torch.cartesian_prod(*[torch.arange(13)] * 3)
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_sampled_frequencies_are_the_exact_probabilities(small_policy, temperature):
-    prompt = encode_prompt(torch.tensor([47]), torch.tensor([85]))
+    prompt = Additions(torch.tensor([47]), torch.tensor([85])).prompts()
     draws = 60_000
     with torch.no_grad():
         small_policy.head.weight *= 3  # less uniform than at the start
-        logits = plain.answer_logits(small_policy, prompt.expand(len(ANSWERS), -1), ANSWERS)
+        logits = plain.completion_logits(small_policy, prompt.expand(len(ANSWERS), -1), ANSWERS)
     probs = (logits / temperature).softmax(dim=-1)
     exact = probs.gather(-1, ANSWERS.unsqueeze(-1)).squeeze(-1).prod(dim=1)
     noise = stream(0, "grpo_completions", 1)
@@ -37,18 +37,18 @@ def test_sampled_frequencies_are_the_exact_probabilities(small_policy, temperatu
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_log_probs_and_entropy_are_those_of_the_sampling_policy(small_policy, temperature):
     a, b = torch.arange(40), torch.arange(40) + 50
-    prompts = encode_prompt(a, b)
+    prompts = Additions(a, b).prompts()
     sampled = rollout(small_policy, prompts, stream(0, "grpo_completions", 1), temperature)
     with torch.no_grad():
         log_probs = small_policy.log_probs(prompts, sampled.completions, temperature)
-        logits = plain.answer_logits(small_policy, prompts, sampled.completions)
+        logits = plain.completion_logits(small_policy, prompts, sampled.completions)
     torch.testing.assert_close(sampled.log_probs, log_probs, rtol=1e-12, atol=1e-12)
     entropy = torch.distributions.Categorical(logits=logits / temperature).entropy()
     torch.testing.assert_close(sampled.entropy, entropy, rtol=1e-12, atol=1e-12)
 
 
 def test_draws_follow_the_stream(small_policy):
-    prompts = encode_prompt(torch.arange(30), torch.arange(30))
+    prompts = Additions(torch.arange(30), torch.arange(30)).prompts()
     first, same, other = (
         rollout(small_policy, prompts, stream(0, "grpo_completions", i)).completions
         for i in (1, 1, 2)
