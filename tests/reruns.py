@@ -135,7 +135,7 @@ SETTINGS = [
     (
         "a setting of one teacher",
         "teachers.partial",
-        setting("teachers.partial.split.exam", 1000),
+        setting("teachers.partial.split.held_out", 1000),
         jobs("sft partial/*", "grpo */partial/*", *PARTIAL, "table kl_partial_*", "figure fig5*"),
     ),
     (
@@ -306,26 +306,44 @@ RUNS = [
 MODULES = [
     (
         "code of {}",
-        "__init__ adam addition command_line errors evaluation isolation linear policy prefix_tree "
-        "records runs sft source_digest splits streams values",
+        "__init__ errors config/__init__ config/runs config/values jobs/__init__ jobs/command_line "
+        "jobs/digest jobs/isolation jobs/records methods/__init__ methods/adam methods/sft "
+        "policy/__init__ policy/checkpoints policy/device policy/exam policy/linear "
+        "policy/prefix_tree policy/transformer task/__init__ task/addition task/splits "
+        "task/streams task/teachers",
         jobs(*ALL),
     ),
-    ("code of {}", "grpo rollout schemas", jobs(*FROM_GRPO)),
-    ("code of {}", "table", jobs(*FROM_TABLES)),
-    ("code of {}", "arms studies", jobs(*READERS)),
-    ("code of {}", "theory", jobs("figure fig[1235]*", "claims")),
+    (
+        "code of {}",
+        "methods/grpo methods/columns methods/run_stage policy/sampling task/rewards/__init__",
+        jobs(*FROM_GRPO),
+    ),
+    ("code of the reward that a recipe names", "task/rewards/exact", jobs(*FROM_GRPO)),
+    ("code of {}", "results/__init__ results/schemas results/table", jobs(*FROM_TABLES)),
+    ("code of {}", "config/arms results/studies", jobs(*READERS)),
+    ("code of {}", "results/theory", jobs("figure fig[1235]*", "claims")),
     ("code of {}", "figures/__init__ figures/stage figures/style", jobs("figure *")),
     *(("code of one figure", f"figures/{name}", jobs(f"figure {name}")) for name in FIGURES),
-    ("code of {}", "fixed_points", jobs("figure fig5*")),
+    ("code of {}", "results/fixed_points figures/kl_sweep", jobs("figure fig5*")),
     ("code of {}", "figures/intervals", jobs("figure fig4*", "figure fig5*")),
-    ("code of {}", "statistics", jobs("figure fig4*", "figure fig5*", "claims")),
-    ("code of {}", "claims document_a document_b ledger ledger_pages measurements", jobs("claims")),
+    ("code of {}", "results/statistics", jobs("figure fig4*", "figure fig5*", "claims")),
+    (
+        "code of {}",
+        "claims/__init__ claims/claim claims/document_a claims/document_b claims/ledger "
+        "claims/measurements claims/pages",
+        jobs("claims"),
+    ),
     (
         "code of {}, of which no result is made",
-        "config_files progress run_messages settings",
+        "config/files config/methods/__init__ config/methods/grpo config/methods/sft "
+        "config/settings/__init__ config/settings/jobs config/settings/mistakes "
+        "config/settings/names config/settings/policy config/settings/recipes "
+        "config/settings/studies config/settings/teachers config/settings/whole figures/shown "
+        "jobs/messages jobs/progress",
         jobs(),
     ),
 ]
+"""Modules that jobs of the tiny config rest on. One that none does need not be here."""
 PACKAGES = [
     ("another release of {} installed", "numpy pyarrow safetensors torch", jobs(*ALL)),
     ("another release of {} installed", "pandas", jobs(*READERS)),
@@ -333,6 +351,22 @@ PACKAGES = [
     ("another release of {} installed", "scipy", jobs("figure fig4*", "figure fig5*", "claims")),
     ("another release of {} installed", "pydantic snakemake", jobs()),
 ]
+
+
+def in_words(names: str) -> str:
+    """Names of modules or packages; of several in one folder, the folder once."""
+    folders: dict[str, list[str]] = {}
+    for name in names.split():
+        folder, slash, module = name.rpartition("/")
+        folders.setdefault(folder + slash, []).append(module)
+    return ", ".join(
+        f"`{folder}{modules[0]}`"
+        if len(modules) == 1
+        else f"`{folder}{{{', '.join(modules)}}}`"
+        if folder
+        else ", ".join(f"`{module}`" for module in modules)
+        for folder, modules in folders.items()
+    )
 
 
 def one_by_one(
@@ -343,7 +377,7 @@ def one_by_one(
     """A change for each name of a list, in the row that names them all."""
     return [
         (
-            row.format(", ".join(f"`{one}`" for one in names.split())),
+            row.format(in_words(names)),
             f"{kind}-{name}",
             functools.partial(change, name=name),
             runs,
@@ -366,7 +400,7 @@ def install(project: Project, name: str) -> None:
 
 
 COSMETIC = "a comment, a docstring, layout"
-GRPO = "src/rlvr/grpo.py"
+GRPO = "src/rlvr/methods/grpo.py"
 CODE = [
     *one_by_one(MODULES, "code", change_module),
     *one_by_one(PACKAGES, "package", install),
@@ -381,7 +415,7 @@ CODE = [
     (
         "a helper that only other helpers import",
         "two-imports-away",
-        lambda p: p.edit("src/rlvr/streams.py", 'f"{seed}', 'f"again{seed}'),
+        lambda p: p.edit("src/rlvr/task/streams.py", 'f"{seed}', 'f"again{seed}'),
         jobs(*ALL),
     ),
     (

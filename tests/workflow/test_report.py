@@ -17,12 +17,11 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
-from helpers import ROOT, TINY
+from helpers import ROOT, tiny_yaml
 from reruns import FIGURES, Project
-from tiny_workflow import Workflow, importing_workflow, merge
+from tiny_workflow import Workflow, importing_workflow
 
 from rlvr.claims.ledger import ALL_CLAIMS
-from rlvr.config.settings.names import FIGURES
 
 PROGRAMS = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
 MISSING = [name for name, path in PROGRAMS.items() if not path]
@@ -213,12 +212,6 @@ def reader(browser, report, tmp_path):
         assert reader.faults() == []
 
 
-def tiny_config() -> dict:
-    """The settings that the tiny workflow runs with."""
-    config, tiny = (yaml.safe_load(file.read_text()) for file in (ROOT / "config.yaml", TINY))
-    return merge(config, tiny)
-
-
 @pytest.mark.parametrize("figure", FIGURES)
 def test_a_figure_is_shown_with_what_it_shows_and_the_runs_behind_it(reader, finished, figure):
     row = f"//nav//tr[td[starts-with(., 'Figure {figure[3]}: ')]]"
@@ -232,7 +225,7 @@ def test_a_figure_is_shown_with_what_it_shows_and_the_runs_behind_it(reader, fin
 
     reader.click(f"{row}//a[2]")
     description = reader.find(DESCRIPTION).text
-    config = tiny_config()
+    config = tiny_yaml()
     assert f"Iterations 0 to {config['figures'][figure]['iterations']} of" in description
     for name in config["figures"][figure]["studies"]:
         lists = {"seeds": config["seeds"]} | config["studies"][name]
@@ -270,7 +263,7 @@ def test_the_claims_are_a_table_with_a_verdict_each(reader):
 
 def test_the_first_page_shows_the_settings_and_the_graph_of_rules(reader):
     settings = reader.find("//h1[.='GRPO with verifiable rewards']/..//pre")
-    assert yaml.safe_load(settings.get_property("textContent")) == tiny_config()
+    assert yaml.safe_load(settings.get_property("textContent")) == tiny_yaml()
     rules = "return rulegraph_spec.data[0].values.map(node => node.rule)"
     assert {"sft", "grpo", "table", "figure", "claims"} <= set(reader.driver.execute_script(rules))
     drawn = reader.find("//*[@id='rulegraph']//canvas")
@@ -310,7 +303,7 @@ def test_captions_are_docstrings_which_draw_nothing_again_and_may_be_missing(clo
 
 def test_a_workflow_that_imports_this_one_reports_its_figures(finished, tmp_path):
     shown = ("results/fig1_rlvr_overturns.png", "results/claims.html")
-    course = importing_workflow(tmp_path, tiny_config(), *shown)
+    course = importing_workflow(tmp_path, tiny_yaml(), *shown)
     shutil.copytree(finished.folder / "results", tmp_path / "teaching/results")
     html = make_report(course, tmp_path / "report.html")
     assert "Greedy accuracy over GRPO iterations from the weak start" in html

@@ -1,11 +1,12 @@
 """A change runs again what it invalidates: exactly that, nothing less and nothing more."""
 
+from pathlib import Path
+
 import pytest
 from helpers import ROOT, forget_digests
 from reruns import CHANGES, FIGURES, JOBS, MODULES, UNSEEN_CHANGES, Project, as_markdown
 
-from rlvr.config.settings.names import FIGURES
-from rlvr.jobs import digest as source_digest
+from rlvr.jobs import digest
 
 
 def test_the_jobs_that_the_list_speaks_of_are_those_of_the_tiny_config(finished):
@@ -27,42 +28,64 @@ def test_a_change_runs_what_it_invalidates_and_nothing_else(clone, change):
     assert clone.would_run() == change.runs
 
 
-CHAIN = ["sft", "grpo", "table"]  # each is followed by the next, the last by all others
-LAST = ["claims", *(f"figures.{name}" for name in FIGURES)]
+CHAIN = {  # each is followed by the next, the last by all others
+    "sft": ["rlvr.methods.sft"],
+    "grpo": ["rlvr.methods.grpo", "rlvr.task.rewards.exact"],
+    "table": ["rlvr.results.table"],
+}
+LAST = {"claims": ["rlvr.claims.ledger"]} | {name: [f"rlvr.figures.{name}"] for name in FIGURES}
+STAGES = CHAIN | LAST
 
 
 def digests() -> dict[str, str]:
-    """Of each stage, as the jobs' params have it."""
+    """Of each stage of the tiny config, as the jobs' params have it."""
     forget_digests()
-    return {stage: source_digest.source_digest(f"rlvr.{stage}") for stage in (*CHAIN, *LAST)}
+    return {stage: digest.source_digest(*modules) for stage, modules in STAGES.items()}
 
 
 def stages_that_run(before: dict[str, str], after: dict[str, str]) -> set[str]:
     """Those whose digest has changed, and all that follow."""
-    stages = list(before)
+    stages = list(STAGES)
     changed = {stage for stage in stages if after[stage] != before[stage]}
-    first = min((CHAIN.index(stage) for stage in changed.intersection(CHAIN)), default=len(stages))
+    first = min((stages.index(stage) for stage in changed & CHAIN.keys()), default=len(stages))
     return {*changed, *stages[first:]}
+
+
+def stages_that_a_change_runs(package: Path, name: str) -> set[str]:
+    """The stages that run again when a module of the package changes."""
+    before = digests()
+    path = package / f"{name}.py"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(f"{text}\n_CHANGED = True\n", encoding="utf-8")
+    after = digests()
+    path.write_text(text, encoding="utf-8")
+    return stages_that_run(before, after)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=" ".join)
 def test_modules_of_a_row_run_the_same_stages(package, row):
     """A digest that changes is what a dry run sees of a module."""
-    before, reached = digests(), {}
-    for name in row:
-        path = package / f"{name}.py"
-        text = path.read_text(encoding="utf-8")
-        path.write_text(f"{text}\n_CHANGED = True\n", encoding="utf-8")
-        reached[name] = stages_that_run(before, digests())
-        path.write_text(text, encoding="utf-8")
+    reached = {name: stages_that_a_change_runs(package, name) for name in row}
     assert reached == dict.fromkeys(row, reached[row[0]])
 
 
-def test_every_module_is_in_the_list():
-    package = ROOT / "src" / "rlvr"
-    modules = {str(p.relative_to(package).with_suffix("")) for p in package.rglob("*.py")}
-    listed = [name for _, names, _ in MODULES for name in names.split()]
-    assert sorted(listed) == sorted(modules)
+LISTED = {name for _, names, _ in MODULES for name in names.split()}
+
+
+def test_the_list_names_no_module_that_is_not_there(package):
+    modules = {str(path.relative_to(package).with_suffix("")) for path in package.rglob("*.py")}
+    assert not LISTED - modules, "take them out of MODULES in tests/reruns.py"
+
+
+def test_every_module_that_results_rest_on_is_in_the_list(package):
+    """A new reward, method or figure that the tiny config does not know is none of them."""
+    paths = (str(path.relative_to(package).with_suffix("")) for path in package.rglob("*.py"))
+    for name in sorted(set(paths) - LISTED):
+        runs = stages_that_a_change_runs(package, name)
+        assert not runs, (
+            f"a change of {name} runs {sorted(runs)} again: name it in the row of MODULES in "
+            "tests/reruns.py that has what should run again"
+        )
 
 
 def test_touching_once_lets_later_edits_be_noticed_where_results_were_copied(clone):
@@ -71,8 +94,8 @@ def test_touching_once_lets_later_edits_be_noticed_where_results_were_copied(clo
     assert clone.would_run() == set()
     done = clone.snakemake("--touch", "--forceall")
     assert done.returncode == 0, done.stderr
-    Project(clone.folder).append("src/rlvr/table.py", "\n_CHANGED = True\n")
-    (table,) = [change for change in CHANGES if change.name == "code-table"]
+    Project(clone.folder).append("src/rlvr/results/table.py", "\n_CHANGED = True\n")
+    (table,) = [change for change in CHANGES if change.name == "code-results/table"]
     assert clone.would_run() == table.runs
 
 

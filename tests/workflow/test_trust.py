@@ -21,18 +21,18 @@ ONE_SEED = {"seeds": [1]}
 
 POLICY = "--policy.width 8 --policy.heads 2 --policy.feed-forward 8 --policy.layers 1"
 SFT = (
-    f"rlvr.methods.sft --device cpu {POLICY} --sft.learning-rate 0.003 --sft.steps 2 --sft.batch-size 4"
-    " --teacher.truth-probability 0.3 --run.teacher weak --run.seed 1"
+    f"rlvr.methods.sft --device cpu {POLICY} --sft.learning-rate 0.003 --sft.steps 2"
+    " --sft.batch-size 4 --teacher.truth-probability 0.3 --run.teacher weak --run.seed 1"
     " --policy-out out/s.safetensors --metrics-out out/s.parquet"
 )
 GRPO = (
-    f"rlvr.methods.grpo --device cpu {POLICY} --grpo.iterations 2 --grpo.prompts-per-iteration 2"
-    " --grpo.group-size 2 --grpo.epochs 1 --grpo.minibatch-size 2 --grpo.temperature 1"
-    " --grpo.advantages group_std --grpo.ratio token --grpo.clip-epsilon-low 0.2"
-    " --grpo.clip-epsilon-high 0.2 --grpo.kl-placement loss --grpo.kl-estimator k3"
+    "rlvr.methods.grpo --device cpu --grpo.iterations 2 --grpo.prompts-per-iteration 2"
+    " --grpo.group-size 2 --grpo.reward exact --grpo.epochs 1 --grpo.minibatch-size 2"
+    " --grpo.temperature 1 --grpo.advantages group_std --grpo.ratio token"
+    " --grpo.clip-epsilon-low 0.2 --grpo.clip-epsilon-high 0.2 --grpo.kl-placement loss --grpo.kl-estimator k3"
     " --grpo.learning-rate 0.001 --grpo.max-gradient-norm 1 --grpo.advantage-epsilon 0.0001"
     " --grpo.zero-signal-std 0.000001 --grpo.evaluate-every 1"
-    " --run.recipe base --run.teacher weak --run.beta 0 --run.seed 1"
+    " --run.method grpo --run.recipe base --run.teacher weak --run.beta 0 --run.seed 1"
     " --sft-policy out/s.safetensors --policy-out out/g.safetensors --metrics-out out/g.parquet"
 )
 
@@ -134,7 +134,7 @@ def test_an_unpacked_sdist_is_a_clone(finished, tmp_path):
     with tarfile.open(built) as tar:
         tar.extractall(tmp_path, filter="data")
     project = tmp_path / built.name.removesuffix(".tar.gz")
-    workflow = Workflow(project, project=project, configs=[project / "tests/tiny.yaml"])
+    workflow = Workflow(project, project=project)
     shutil.copytree(finished.folder / "results", project / "results", dirs_exist_ok=True)
     shutil.copytree(finished.folder / ".snakemake", project / ".snakemake")
     assert workflow.would_run() == set()
@@ -157,8 +157,8 @@ def test_stages_write_only_where_they_are_told(scratch, tmp_path, monkeypatch):
         " --pdf-out out/a.pdf --png-out out/a.png",
         f"rlvr.claims.ledger {tables} --confidence 0.95 --benchmarks-in results/benchmarks"
         " --parquet-out out/c.parquet --markdown-out out/c.md --html-out out/c.html",
-        "rlvr.results.table --recipes base --teachers weak --betas 0 --seeds 1 --runs-in results/grpo"
-        " --table-out out/t.parquet",
+        "rlvr.results.table --methods grpo --recipes base --teachers weak --betas 0 --seeds 1"
+        " --runs-in results --table-out out/t.parquet",
         SFT,
         GRPO,
     ]

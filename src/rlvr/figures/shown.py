@@ -1,7 +1,7 @@
 """What the figures show, known before anything is trained: a config that lacks it is refused.
 
-A figure's module names the arms that it shows as ARMS. That line is read, not run, since Snakemake
-asks at each start and the module imports Matplotlib.
+A figure's module names the arms that it shows: ARMS = (WEAK, Arm("recipe", "teacher", 0.04)). That
+line is read, not run: Snakemake asks at each start, and the module imports Matplotlib.
 """
 
 import ast
@@ -23,20 +23,26 @@ CHECKS: dict[str, Callable[[Config, str], None]] = {"fig5_kl_anchor": check_kl_s
 def arms_of(figure: str) -> tuple[Arm, ...]:
     """The ARMS of a figure's module; none if it names none.
 
-    Raises a `UserError` where they are not made of what `rlvr.config.arms` defines.
+    Raises a `UserError` where they are neither names of `rlvr.config.arms` nor spelt out.
     """
     path = FOLDER / f"{figure}.py"
     for statement in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "ARMS":
-            code = compile(ast.Expression(statement.value), path, "eval")
             try:
-                return tuple(eval(code, dict(vars(arms))))
-            except (NameError, AttributeError, TypeError, LookupError) as error:
+                return tuple(_arm(element) for element in statement.value.elts)
+            except (AttributeError, TypeError, ValueError):
                 raise UserError(
-                    f"{path}: ARMS is read without running the module, so it must be made of what "
-                    f"rlvr.config.arms defines alone ({error})."
+                    f"{path}: ARMS is read without running the module, so it must be a list of "
+                    'names from rlvr.config.arms, or of arms as Arm("recipe", "teacher", 0.04).'
                 ) from None
     return ()
+
+
+def _arm(element: ast.expr) -> Arm:
+    """An arm that is named, or spelt out."""
+    if isinstance(element, ast.Call) and ast.unparse(element.func) == "Arm":
+        return Arm(*(ast.literal_eval(value) for value in element.args))
+    return getattr(arms, element.id)
 
 
 def check_figures(config: Config) -> None:
