@@ -29,9 +29,9 @@ GRPO = (
     "rlvr.methods.grpo --device cpu --grpo.iterations 2 --grpo.prompts-per-iteration 2"
     " --grpo.group-size 2 --grpo.reward exact --grpo.epochs 1 --grpo.minibatch-size 2"
     " --grpo.temperature 1 --grpo.advantages group_std --grpo.ratio token"
-    " --grpo.clip-epsilon-low 0.2 --grpo.clip-epsilon-high 0.2 --grpo.kl-placement loss --grpo.kl-estimator k3"
-    " --grpo.learning-rate 0.001 --grpo.max-gradient-norm 1 --grpo.advantage-epsilon 0.0001"
-    " --grpo.zero-signal-std 0.000001 --grpo.evaluate-every 1"
+    " --grpo.clip-epsilon-low 0.2 --grpo.clip-epsilon-high 0.2 --grpo.kl-placement loss"
+    " --grpo.kl-estimator k3 --grpo.learning-rate 0.001 --grpo.max-gradient-norm 1"
+    " --grpo.advantage-epsilon 0.0001 --grpo.zero-signal-std 0.000001 --grpo.evaluate-every 1"
     " --run.method grpo --run.recipe base --run.teacher weak --run.beta 0 --run.seed 1"
     " --sft-policy out/s.safetensors --policy-out out/g.safetensors --metrics-out out/g.parquet"
 )

@@ -4,8 +4,10 @@ The Snakefile adds it to Snakemake's logger.
 """
 
 import logging
+import re
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from snakemake.settings.enums import Quietness
@@ -16,7 +18,10 @@ SECONDS = 10.0
 MOST_FAILURES = 5
 """Failed jobs that are told of."""
 LAST_LINES = 5
-"""Lines of a failed job's log that are shown."""
+"""Lines of a failed job's log that are shown at least."""
+MOST_LINES = 20
+"""Those of a stack trace that are shown at most."""
+OUR_CODE = re.compile(rf'^ *File "{re.escape(str(Path(__file__).parents[1]))}/')
 
 
 def time_left(done: int, total: int, seconds: float) -> str:
@@ -28,6 +33,18 @@ def time_left(done: int, total: int, seconds: float) -> str:
     return f"about {left:.0f} s left"
 
 
+def end_of_log(lines: Sequence[str]) -> list[str]:
+    """The last lines of a log; where they end a stack trace, back to the last two calls of ours.
+
+    Whoever wrote them looks for them, and not for what a library made of it.
+    """
+    ours = [number for number, line in enumerate(lines) if OUR_CODE.match(line)]
+    end = list(lines[min([*ours[-2:], max(0, len(lines) - LAST_LINES)]) :])
+    if len(end) > MOST_LINES:
+        end = [*end[: MOST_LINES - LAST_LINES], "...", *end[-LAST_LINES:]]
+    return end
+
+
 def failure(rule: str, log_file: Path) -> list[str]:
     """The lines that tell of a failed job: its stage, run keys, and the end of its log."""
     keys = str(log_file.with_suffix("")).rpartition("logs/")[2].split("/")[1:]
@@ -36,7 +53,7 @@ def failure(rule: str, log_file: Path) -> list[str]:
     except OSError:
         lines = []
     if lines:
-        end = [f"its log {log_file} ends:", *(f"    {line}" for line in lines[-LAST_LINES:])]
+        end = [f"its log {log_file} ends:", *(f"    {line}" for line in end_of_log(lines))]
     else:
         end = [f"its log {log_file} is empty: it was killed (for memory?), or never started."]
     return [f"{rule} {', '.join(keys)}".rstrip(), *(f"  {line}" for line in end)]

@@ -63,14 +63,7 @@ def test_arms_are_read_without_running_the_module(module, text, arms):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "ARMS = (WEEK,)",
-        "ARMS = (style.ARM,)",
-        "ARMS = WEAK.x",
-        "ARMS = (Arm(1, x, 2),)",
-        "ARMS = WEAK",
-    ],
+    "text", ["ARMS = (WEEK,)", "ARMS = (style.ARM,)", "ARMS = WEAK", "ARMS = (Arm('x', x, 0.0),)"]
 )
 def test_arms_that_cannot_be_read_so_are_refused(module, text):
     with pytest.raises(UserError, match=r"fig\.py: ARMS is read without running the module"):

@@ -35,6 +35,31 @@ def test_a_failed_job_by_stage_keys_and_the_end_of_its_log(tmp_path):
     ]
 
 
+def frame(path: object, line: str, calls: int = 1) -> str:
+    """A stack trace's lines of calls in a file."""
+    return f'  File "{path}", line 7, in call\n    {line}\n    ^^^\n' * calls
+
+
+@pytest.mark.parametrize("library_calls", [0, 1, 30])
+def test_of_a_stack_trace_the_author_s_own_line_is_shown(tmp_path, library_calls):
+    rlvr = Path(run_messages.__file__).parents[1]
+    log_file = tmp_path / "job.log"
+    log_file.write_text(
+        "10:00:00 iteration 1 of 600\nTraceback (most recent call last):\n"
+        + frame(rlvr / "jobs/command_line.py", "CliApp.run(stage)")
+        + frame(rlvr / "methods/grpo.py", "rewards = reward(asked, completions)")
+        + frame(rlvr / "task/rewards/mine.py", "return completions.view(7)")
+        + frame("/site-packages/torch/rlvr/view.py", "raise", library_calls)
+        + "RuntimeError: shape '[7]' is invalid"
+    )
+    shown = "\n".join(failure("grpo", log_file))
+    assert "rewards = reward(asked, completions)" in shown
+    assert "return completions.view(7)" in shown
+    assert shown.endswith("RuntimeError: shape '[7]' is invalid")
+    assert "CliApp" not in shown
+    assert len(shown.splitlines()) <= 23
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_a_job_that_could_say_nothing(tmp_path, there):
     log_file = tmp_path / "results/logs/claims.log"
