@@ -60,9 +60,9 @@ class Workflow:
             self.command(*options, **more), capture_output=True, text=True, env=self.environment
         )
 
-    def would_run(self, *options: str) -> set[str]:
+    def would_run(self, *options: str, targets: Sequence[str] = ()) -> set[str]:
         """The jobs that a dry run would start, by rule and wildcards, but for `all`."""
-        done = self.snakemake("--dry-run", *options)
+        done = self.snakemake("--dry-run", *options, targets=targets)
         assert done.returncode == 0, done.stdout + done.stderr
         blocks = re.findall(r"^rule (\w+):\n((?:    .*\n)+)", done.stdout, flags=re.MULTILINE)
         assert bool(blocks) is ("Nothing to be done" not in done.stdout), done.stdout

@@ -4,21 +4,11 @@ So a change to one stage, or to how often it evaluates, never shifts the numbers
 """
 
 import hashlib
-from typing import Literal
 
 import torch
 
-Purpose = Literal[
-    "prompt_split",
-    "initial_weights",
-    "sft_batch",
-    "grpo_prompts",
-    "grpo_completions",
-    "grpo_minibatches",
-]
 
-
-def stream(seed: int, purpose: Purpose, iteration: int = 0) -> torch.Generator:
+def stream(seed: int, purpose: str, iteration: int = 0) -> torch.Generator:
     """A generator on the CPU that depends on (seed, purpose, iteration) alone.
 
     It stays on the CPU when training does not, so that every device sees the same draws.
