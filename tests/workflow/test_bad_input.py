@@ -11,6 +11,7 @@ import pytest
 import torch
 import yaml
 from helpers import FULL_SIZE, merge, tiny_yaml
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from rlvr.config.settings.whole import load_config
@@ -18,7 +19,6 @@ from rlvr.errors import UserError
 from rlvr.figures.shown import check_figures
 from rlvr.jobs.records import read_parquet, write_parquet
 from rlvr.methods.columns import METRICS
-from rlvr.policy.checkpoints import save_policy
 from rlvr.policy.transformer import initial_policy
 
 SFT = "results/sft/teacher=weak/seed=1/policy.safetensors"
@@ -177,10 +177,10 @@ def test_config_yaml_that_does_not_parse_is_located(clone):
 TARGETS = [
     ("fig9_nothing.pdf", "no figure is named fig9_nothing. Figures: fig1_rlvr_overturns, "),
     ("tables/nothing.parquet", "no study is named nothing. Studies: "),
-    ("sft/teacher=strong/seed=1/metrics.parquet", "no study names the run teacher=strong/seed=1."),
-    ("sft/teacher=weak/seed=9/metrics.parquet", "no study names the run teacher=weak/seed=9."),
-    ("sft/teacher=weak/seed=01/metrics.parquet", "no study names the run teacher=weak/seed=01."),
-    ("grpo/recipe=no/teacher=weak/beta=0/seed=1/metrics.parquet", "names the run recipe=no/"),
+    ("sft/teacher=strong/seed=1/metrics.parquet", "names the run sft/teacher=strong/seed=1."),
+    ("sft/teacher=weak/seed=9/metrics.parquet", "no study names the run sft/teacher=weak/seed=9."),
+    ("sft/teacher=weak/seed=01/metrics.parquet", "names the run sft/teacher=weak/seed=01."),
+    ("grpo/recipe=no/teacher=weak/beta=0/seed=1/metrics.parquet", "names the run grpo/recipe=no/"),
     ("grpo/recipe=base/teacher=weak/beta=0.0/seed=1/metrics.parquet", "write beta as there: 0.04"),
     ("grpo/recipe=base/teacher=weak/beta=0/seed=1/other.parquet", "No rule to produce"),
 ]  # fmt: skip
@@ -252,12 +252,18 @@ def saved_by_torch(path):
     torch.save(weights, path)
 
 
+def metadata(path):
+    with safe_open(path, framework="pt") as file:
+        return file.metadata()
+
+
 def of_another_architecture(path):
-    save_policy(initial_policy(FULL_SIZE, seed=0), path, {})
+    save_file(initial_policy(FULL_SIZE, seed=0).state_dict(), path, metadata(path))
 
 
 def of_another_dtype(path):
-    save_file({name: tensor.double() for name, tensor in load_file(path).items()}, path)
+    tensors = {name: tensor.double() for name, tensor in load_file(path).items()}
+    save_file(tensors, path, metadata(path))
 
 
 def without_provenance(path):
@@ -265,18 +271,18 @@ def without_provenance(path):
 
 
 def of_another_version(path):
-    provenance = '{"run": {}, "settings": {"teacher": "weak"}}'
-    save_file(load_file(path), path, metadata={"provenance": provenance})
+    made_by = json.loads(metadata(path)["provenance"]) | {"settings": {"teacher": "weak"}}
+    save_file(load_file(path), path, {"provenance": json.dumps(made_by)})
 
 
 def with_a_weight_that_is_not_finite(path):
     tensors = load_file(path)
     tensors["head.bias"][0] = float("nan")
-    save_file(tensors, path, metadata={"provenance": '{"run": {}, "settings": {}}'})
+    save_file(tensors, path, metadata(path))
 
 
 UNREADABLE = "not a readable safetensors file"
-ANOTHER = "a checkpoint of another architecture"
+ANOTHER = "its weights are not of the architecture that its metadata names"
 CHECKPOINTS = [
     (truncated, UNREADABLE),
     (emptied, UNREADABLE),

@@ -223,7 +223,9 @@ def test_whoever_unpacks_an_archive_draws_without_training(recipient):
     assert (recipient.folder / f"results/{FIGURES[0]}.pdf").exists()
 
 
-@pytest.mark.parametrize("name", ["recipes.short", "code-grpo", "code-table", "package-torch"])
+@pytest.mark.parametrize(
+    "name", ["recipes.short", "code-methods/grpo", "code-results/table", "package-torch"]
+)
 def test_edits_after_unpacking_are_noticed(recipient, name):
     (change,) = [change for change in CHANGES if change.name == name]
     change.make(Project(recipient.folder))
@@ -282,8 +284,8 @@ def test_a_stage_says_where_it_could_not_write(scratch, prepare, reason, stage):
     command, target = {
         "sft": (SFT.replace("out/", "results/"), "results/s.safetensors"),
         "table": (
-            "rlvr.results.table --recipes base --teachers weak --betas 0 --seeds 1"
-            f" --runs-in results/grpo --table-out {table}",
+            "rlvr.results.table --methods grpo --recipes base --teachers weak --betas 0 --seeds 1"
+            f" --runs-in results --table-out {table}",
             table,
         ),
         "claims": (

@@ -11,14 +11,15 @@ import torch
 from helpers import ROOT
 from PIL import Image
 from pypdf import PdfReader
+from reruns import FIGURES
 from tiny_workflow import Workflow
 
 from rlvr.claims.claim import CLAIMS
 from rlvr.claims.ledger import ALL_CLAIMS
+from rlvr.config.methods import JOBS
 from rlvr.methods.columns import METRICS
 from rlvr.results.schemas import STUDY
 
-FIGURES = sorted(path.stem for path in (ROOT / "src/rlvr/figures").glob("fig*.py"))
 RUN = "recipe=base/teacher=weak/beta=0/seed=1"
 
 
@@ -48,7 +49,13 @@ def test_metrics_of_a_run(finished):
     assert [row["accuracy"] is not None for row in rows] == [True, False] * 3 + [True]
     assert all(sum(row["reward_counts"]) == 8 for row in rows[1:])
     made_by = provenance(finished.folder / "results/grpo" / RUN / "metrics.parquet")
-    assert made_by["run"] == {"recipe": "base", "teacher": "weak", "beta": 0.0, "seed": 1}
+    assert made_by["run"] == {
+        "method": "grpo",
+        "recipe": "base",
+        "teacher": "weak",
+        "beta": 0.0,
+        "seed": 1,
+    }
     assert made_by["settings"]["grpo"]["group_size"] == 4
     assert made_by["sft"]["settings"]["teacher"]["truth_probability"] == 0.3
 
@@ -67,7 +74,7 @@ def test_table_holds_every_run_of_its_study(finished):
     assert table.schema.names == STUDY.names
     frame = table.to_pandas()
     assert frame.groupby("seed").size().to_dict() == {1: 7, 2: 7}
-    (arm,) = provenance(path)["arms"]
+    (arm,) = provenance(path)["provenances"]
     assert (arm["recipe"], arm["teacher"]) == ("base", "weak")
     assert arm["parameters"] == 2829
 
@@ -123,9 +130,9 @@ def test_each_rule_says_what_it_is_and_what_it_needs(path):
         for resource in (
             "mem_mb=",
             "runtime=",
-            *(["gpu="] if path.stem in ("sft", "grpo") else []),
+            *(["gpu="] if path.stem in JOBS else []),
         ):
-            assert resource in rule
+            assert resource in rule, f"{path.name}: give the rule {resource}..."
 
 
 def test_cuda_reserves_a_gpu_and_cpu_does_not(finished):

@@ -63,8 +63,8 @@ def known_run(method):
     """No file. Refuses a run of this method that no study names, before any job starts."""
 
     def check(wildcards):
-        path = method + "/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}"
-        settings.check_path(path.format(**wildcards))
+        path = "{method}/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}"
+        settings.check_path(path.format(method=method, **wildcards))
         return []
 
     return check
