@@ -49,7 +49,7 @@ def cpu_seconds(config: Config, setting: str, value: int) -> float:
     shape = config.policy.model_copy(update=policy)
     start, _ = sft_train(sft_job.model_copy(update={"policy": shape}), SEED)
     grpo = grpo_job.grpo.model_copy(update=changes)
-    job = grpo_job.model_copy(update={"policy": shape, "grpo": grpo})
+    job = grpo_job.model_copy(update={"grpo": grpo})
     before = time.process_time()
     grpo_train(job, start, split_prompts(None), 0.0, SEED)
     return time.process_time() - before

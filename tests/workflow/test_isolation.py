@@ -158,7 +158,7 @@ def test_a_start_that_is_not_isolated_says_so(tmp_path):
     ]
     command = [sys.executable, *start, "--help"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert "not started as python -m rlvr.STAGE" in done.stderr
+    assert "not started as python -m rlvr.ROOM.STAGE" in done.stderr
 
 
 def test_fonts_are_those_that_come_with_matplotlib(monkeypatch):

@@ -1,8 +1,3 @@
-def grpo_modules(recipe):
-    """What the runs of a recipe are made by: the stage, and the reward that the recipe names."""
-    return "rlvr.methods.grpo", f"rlvr.task.rewards.{settings.job(recipe).grpo.reward}"
-
-
 rule grpo:
     """Train a policy by GRPO against the verifier, from an SFT policy."""
     input:
@@ -22,8 +17,8 @@ rule grpo:
         gpu=GPU,
     params:
         settings=lambda wildcards: RUN_FLAGS[wildcards.recipe],
-        code=lambda wildcards: source_digest(*grpo_modules(wildcards.recipe)),
-        packages=lambda wildcards: package_versions(*grpo_modules(wildcards.recipe)),
+        code=lambda wildcards: source_digest(*settings.modules(wildcards.recipe)),
+        packages=lambda wildcards: package_versions(*settings.modules(wildcards.recipe)),
     shell:
         "python -m rlvr.methods.grpo {params.settings}"
         " --run.method grpo --run.recipe {wildcards.recipe} --run.teacher {wildcards.teacher}"

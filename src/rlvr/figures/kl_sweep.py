@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rlvr.config.arms import Arm
+from rlvr.config.methods.grpo import GrpoJob
 from rlvr.config.settings.whole import Config
 from rlvr.errors import UserError
 
@@ -41,7 +42,11 @@ def kl_curves(settings: Mapping[Arm, Mapping[str, Any]]) -> dict[Curve, dict[flo
 
 def check_kl_sweep(config: Config, figure: str) -> None:
     """Raise a `UserError` where a config's studies hold what the figure could not draw."""
-    arms = {arm: job.grpo for arm, job in config.arms(figure).items()}
+    jobs = config.arms(figure)
+    others = {arm.recipe: None for arm, job in jobs.items() if not isinstance(job, GrpoJob)}
+    if others:
+        raise UserError(f"it shows runs of grpo, not those of {', '.join(others)}")
+    arms = {arm: job.grpo for arm, job in jobs.items()}
     at = config.figures[figure].iterations
     unseen = {
         arm.recipe: None

@@ -271,7 +271,7 @@ class GrpoStage(GrpoJob, RunStage):
         """Train, then write weights and metrics."""
         start = read_start(self.sft_policy)
         policy, rows = train(self, start.policy, start.split, self.run.beta, self.run.seed)
-        self.write(policy, rows, METRICS, start, parts=[f"rlvr.task.rewards.{self.grpo.reward}"])
+        self.write(policy, rows, METRICS, start)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """What every run from an SFT policy reads and writes, whatever the method that trains it."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,20 +54,15 @@ class RunStage(command_line.Stage):
     """The metrics to write (Parquet)."""
 
     def write(
-        self,
-        policy: Policy,
-        rows: list[dict[str, Any]],
-        schema: pa.Schema,
-        start: Start,
-        parts: Sequence[str] = (),
+        self, policy: Policy, rows: list[dict[str, Any]], schema: pa.Schema, start: Start
     ) -> None:
-        """Write weights and metrics; `parts` are modules of ours that the run named in settings."""
+        """Write weights and metrics, with their provenance."""
         method = self.run.method
         made_by = provenance(
             f"rlvr.methods.{method}",
             self.run.model_dump(),
             self.model_dump(include=set(JOBS[method].model_fields)),
-            parts,
+            getattr(self, method).modules(),
             parameters=policy.parameter_count(),
             sft=start.made_by,
         )

@@ -55,6 +55,10 @@ class GrpoSettings(RunSettings):
     zero_signal_std: Positive
     """A group whose rewards have a smaller standard deviation than this is a zero-signal group."""
 
+    def modules(self) -> list[str]:
+        """That of the reward."""
+        return [f"rlvr.task.rewards.{self.reward}"]
+
     @model_validator(mode="after")
     def _completions_fit_into_memory(self) -> GrpoSettings:
         if self.prompts_per_iteration * self.group_size > MOST_COMPLETIONS:

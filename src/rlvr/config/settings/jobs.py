@@ -19,3 +19,7 @@ class RunSettings(Strict):
     """Iterations, each of one rollout and `epochs` passes over it."""
     evaluate_every: Count
     """Iterations between two exact evaluations; the first (0) and the last are always evaluated."""
+
+    def modules(self) -> list[str]:
+        """Modules of ours that these settings name, on which a run rests besides its stage."""
+        return []

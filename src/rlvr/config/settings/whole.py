@@ -97,6 +97,11 @@ class Config(_Methods):
         settings = getattr(self, method).model_dump() | changes
         return JOBS[method].model_validate({"device": self.device, method: settings})
 
+    def modules(self, recipe: str) -> list[str]:
+        """The modules that runs of `recipe` rest on: the method's, and those that settings name."""
+        method = self.method(recipe)
+        return [f"rlvr.methods.{method}", *getattr(self.job(recipe), method).modules()]
+
     def figure(self, name: str) -> FigureSettings:
         """Settings of the figure `name`. Raises a `UserError` if the config has none such."""
         if name not in self.figures:
