@@ -29,6 +29,7 @@ from rlvr.results.fixed_points import rest_advantage, rest_loss_k3
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+DOCUMENT_A = ("fig1_rlvr_overturns", "fig2_unhackable_reward", "fig3_cold_start")
 
 # --- Pages of figures, from templates -------------------------------------------------------------
 
@@ -148,9 +149,14 @@ def blanks_for(ledger: Iterable[Mapping[str, Any]], config: Config) -> dict[str,
     return {**claims, "resting_points": resting_points(config)}
 
 
+def our_config() -> Config:
+    """config.yaml, checked."""
+    return load_config(yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8")))
+
+
 def write_pages(results: Path) -> None:
     """The page of each figure, from its template and the ledger in `results`."""
-    config = load_config(yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8")))
+    config = our_config()
     blanks = blanks_for(pq.read_table(results / "claims.parquet").to_pylist(), config)
     pages = {}
     for template in sorted((DOCS / "templates").glob("*.md")):
@@ -181,6 +187,15 @@ def output_of(*command: str) -> str:
     return done.stdout.strip()
 
 
+def jobs_in_words(config: Config) -> str:
+    """How many jobs train for all figures and claims, and for document A's."""
+    trained = [*config.used_runs(), *config.used_starts()]
+    of_a = [run for figure in DOCUMENT_A for study in config.figures[figure].studies
+            for run in config.runs(study)]  # fmt: skip
+    of_a = {*of_a, *(run.start for run in of_a)}
+    return f"{len(trained)} jobs train, {len(of_a)} of them for document A"
+
+
 def update_readme(results: Path) -> None:
     """The sections of README.md that are made from results and from tests."""
     ledger = (results / "claims.md").read_text(encoding="utf-8").split("## When a claim holds")[0]
@@ -192,6 +207,8 @@ def update_readme(results: Path) -> None:
     text = replace_section(text, "speed", (ROOT / "benchmarks" / "report.md").read_text().strip())
     text = replace_section(text, "graph", f"```mermaid\n{graph}\n```")
     text = replace_section(text, "reruns", reruns)
+    jobs = jobs_in_words(our_config())
+    text = re.sub(r"\d+\s+jobs\s+train,\s+\d+\s+of\s+them\s+for\s+document\s+A", jobs, text)
     readme.write_text(text, encoding="utf-8")
 
 

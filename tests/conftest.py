@@ -1,6 +1,9 @@
+import importlib.util
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import half_trained as half_trained_policy
@@ -47,6 +50,16 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         forget_digests()
         yield copy
     forget_digests()
+
+
+@pytest.fixture(scope="session")
+def update() -> ModuleType:
+    """docs/update.py, which is no part of a package."""
+    spec = importlib.util.spec_from_file_location("docs_update", ROOT / "docs" / "update.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture

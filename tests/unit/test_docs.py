@@ -1,9 +1,7 @@
 """The figures' pages and the how-to: the ledger fills their blanks, the config takes overlays."""
 
 import dataclasses
-import importlib.util
 import re
-import sys
 from math import inf, nan
 
 import pyarrow as pa
@@ -21,16 +19,6 @@ DOCS = ROOT / "docs"
 TEMPLATES = {path.stem: path.read_text("utf-8") for path in (DOCS / "templates").glob("*.md")}
 HOW_TO = (DOCS / "how-to.md").read_text("utf-8")
 PAGES = {**TEMPLATES, "how-to": HOW_TO}
-
-
-@pytest.fixture(scope="module")
-def update():
-    """docs/update.py, which is no part of a package."""
-    spec = importlib.util.spec_from_file_location("docs_update", DOCS / "update.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def row_of(claim, values):
