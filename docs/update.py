@@ -8,6 +8,7 @@ format {carry_lifted.mean:.3f}. A blank that the ledger has nothing for is an er
 """
 
 import difflib
+import os
 import re
 import shutil
 import string
@@ -182,8 +183,11 @@ def replace_section(text: str, name: str, content: str) -> str:
 
 
 def output_of(*command: str) -> str:
-    """What a command prints."""
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    """What a command prints, in one order whenever it does."""
+    ordered = os.environ | {"PYTHONHASHSEED": "0"}
+    done = subprocess.run(
+        command, cwd=ROOT, check=True, capture_output=True, text=True, env=ordered
+    )
     return done.stdout.strip()
 
 
