@@ -418,6 +418,13 @@ def test_command_line_mistakes_are_all_named(scratch, commands):
     )
 
 
+@pytest.mark.parametrize("method", ["dpo", "sft"])
+def test_a_run_of_another_method_is_refused(scratch, commands, method):
+    command = command_for(commands, f"{GRPO}/policy.safetensors")
+    command[command.index("--run.method") + 1] = method
+    refused(scratch, command, "run: found", "Run.method is not the method of this stage")
+
+
 def test_the_environment_is_not_read(scratch, commands, monkeypatch):
     command = command_for(commands, TABLE)
     for name in ("run", "policy", "device", "grpo", "seeds"):

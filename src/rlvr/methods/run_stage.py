@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pydantic import ValidationError
+from pydantic import ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from rlvr.config.methods import JOBS
 from rlvr.config.methods.sft import SftJob
@@ -52,6 +53,13 @@ class RunStage(command_line.Stage):
     """The weights to write (safetensors)."""
     metrics_out: Path
     """The metrics to write (Parquet)."""
+
+    @field_validator("run")
+    @classmethod
+    def _is_of_this_method(cls, run: Run) -> Run:
+        if not issubclass(cls, JOBS.get(run.method, ())):
+            raise PydanticCustomError("method", "run.method is not the method of this stage")
+        return run
 
     def write(
         self, policy: Policy, rows: list[dict[str, Any]], schema: pa.Schema, start: Start
