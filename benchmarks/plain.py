@@ -22,6 +22,7 @@ from rlvr.policy.sampling import Rollout
 from rlvr.policy.transformer import Policy, initial_policy
 from rlvr.task.addition import COMPLETION_LENGTH, OUTPUT_CLASSES, draw_additions
 from rlvr.task.rewards.exact import reward
+from rlvr.task.teachers import demonstrations
 
 
 def completion_logits(policy: Policy, prompts: Tensor, completions: Tensor) -> Tensor:

@@ -45,6 +45,7 @@ from rlvr.policy.transformer import Policy
 from rlvr.task.addition import PROMPT_LENGTH, additions, draw_additions
 from rlvr.task.splits import split_prompts
 from rlvr.task.streams import stream
+from rlvr.task.teachers import demonstrations
 
 HERE = Path(__file__).parent
 CONFIG = HERE.parent / "config.yaml"

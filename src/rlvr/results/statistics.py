@@ -34,7 +34,7 @@ def mean_interval(
     as skewed. It falls short of differences that are more so (0.88 for 0.95 at 5 seeds, 0.92 at
     20) and of estimates whose noise reaches beyond an end (0.90). Where all seeds may be equal by
     chance, as one run in five is unlike the others or a fraction is one of 32 groups, no method
-    is right: three seeds mostly miss it. tests/unit/test_intervals.py measures all of this.
+    is right: three seeds mostly miss it. tests/unit/results/test_intervals.py measures all of this.
 
     Values that are not finite give nan: a run that never got there has no mean.
     """
