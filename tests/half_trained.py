@@ -7,9 +7,9 @@ What comes of training depends on the processor, so tests read the file that was
 import sys
 from pathlib import Path
 
-from helpers import FULL_SIZE
+from helpers import FULL_SIZE, sft_settings
 
-from rlvr.config.methods.sft import SftJob, SftSettings
+from rlvr.config.methods.sft import SftJob
 from rlvr.config.settings.teachers import TeacherSettings
 from rlvr.jobs.records import provenance
 from rlvr.methods.sft import train
@@ -20,7 +20,7 @@ JOB = SftJob(
     device="cpu",
     policy=FULL_SIZE,
     teacher=TeacherSettings(truth_probability=0.5),
-    sft=SftSettings(learning_rate=3e-3, steps=250, batch_size=128),
+    sft=sft_settings(steps=250, batch_size=128),
 )
 
 if __name__ == "__main__":

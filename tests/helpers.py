@@ -5,6 +5,7 @@ from pathlib import Path
 import yaml
 
 from rlvr.config.methods.grpo import GrpoSettings
+from rlvr.config.methods.sft import SftSettings
 from rlvr.config.settings.policy import PolicySettings
 from rlvr.jobs import digest
 
@@ -63,6 +64,12 @@ def grpo_settings(**changes) -> GrpoSettings:
         "evaluate_every": 2,
     }
     return GrpoSettings(**config_yaml()["grpo"] | tiny | changes)
+
+
+def sft_settings(**changes) -> SftSettings:
+    """Settings of a small SFT run, some of them changed; new ones are as in config.yaml."""
+    small = {"learning_rate": 3e-3, "steps": 50, "batch_size": 64}
+    return SftSettings(**config_yaml()["sft"] | small | changes)
 
 
 def forget_digests() -> None:

@@ -5,10 +5,10 @@ import copy
 import plain
 import pytest
 import torch
-from helpers import SMALL, grpo_settings
+from helpers import SMALL, grpo_settings, sft_settings
 
 from rlvr.config.methods.grpo import GrpoJob
-from rlvr.config.methods.sft import SftJob, SftSettings
+from rlvr.config.methods.sft import SftJob
 from rlvr.config.settings.teachers import SplitSettings, StoppingSettings, TeacherSettings
 from rlvr.methods.grpo import train as grpo_train
 from rlvr.methods.sft import train as sft_train
@@ -66,7 +66,7 @@ def test_training_twice_gives_the_same_bits(teacher, changes):
                 device="cuda",
                 policy=SMALL,
                 teacher=teacher,
-                sft=SftSettings(learning_rate=3e-3, steps=50, batch_size=64),
+                sft=sft_settings(),
             ),
             seed=1,
         )

@@ -122,10 +122,10 @@ def test_a_reward(extended):
     code = f"""
 import torch
 from rlvr.task.addition import Additions
-from rlvr.task.rewards import reward_named
+from rlvr.task.rewards import rewards_by
 completions = torch.tensor([[1, 3, 2], [0, 0, 2], [1, 3, 3]])
-print([reward_named("units_only")({asked}.repeated(3), completions).tolist()])"""
-    assert extended.python(code) == "[[1.0, 1.0, 0.0]]"
+print(rewards_by("units_only", {asked}.repeated(3), completions).tolist())"""
+    assert extended.python(code) == "[1.0, 1.0, 0.0]"
 
     # Its runs alone depend on it, and where it fails its author's line is shown.
     path = extended.folder / "src/rlvr/task/rewards/units_only.py"

@@ -11,28 +11,33 @@ from pathlib import Path
 
 import pytest
 import yaml
-from helpers import ROOT, TINY
+from helpers import ROOT, SMALL, TINY, grpo_settings, sft_settings
 from reruns import CHANGES, FIGURES, Project, jobs
 from tiny_workflow import Workflow, copy_of_project, importing_workflow
+
+from rlvr.config.methods.grpo import GrpoJob
+from rlvr.config.methods.sft import SftJob
+from rlvr.config.settings.teachers import TeacherSettings
+from rlvr.jobs.command_line import flags
 
 RUN = "grpo/recipe=base/teacher=weak/beta=0/seed=1/metrics.parquet"
 TARGET = "results/tables/weak_start.parquet"
 ONE_SEED = {"seeds": [1]}
 
-POLICY = "--policy.width 8 --policy.heads 2 --policy.feed-forward 8 --policy.layers 1"
+SFT_JOB = SftJob(
+    device="cpu",
+    policy=SMALL,
+    teacher=TeacherSettings(truth_probability=0.3),
+    sft=sft_settings(steps=2, batch_size=4),
+)
+GRPO_JOB = GrpoJob(device="cpu", grpo=grpo_settings(iterations=2, evaluate_every=1))
 SFT = (
-    f"rlvr.methods.sft --device cpu {POLICY} --sft.learning-rate 0.003 --sft.steps 2"
-    " --sft.batch-size 4 --teacher.truth-probability 0.3 --run.teacher weak --run.seed 1"
+    f"rlvr.methods.sft {flags(SFT_JOB)} --run.teacher weak --run.seed 1"
     " --policy-out out/s.safetensors --metrics-out out/s.parquet"
 )
 GRPO = (
-    "rlvr.methods.grpo --device cpu --grpo.iterations 2 --grpo.prompts-per-iteration 2"
-    " --grpo.group-size 2 --grpo.reward exact --grpo.epochs 1 --grpo.minibatch-size 2"
-    " --grpo.temperature 1 --grpo.advantages group_std --grpo.ratio token"
-    " --grpo.clip-epsilon-low 0.2 --grpo.clip-epsilon-high 0.2 --grpo.kl-placement loss"
-    " --grpo.kl-estimator k3 --grpo.learning-rate 0.001 --grpo.max-gradient-norm 1"
-    " --grpo.advantage-epsilon 0.0001 --grpo.zero-signal-std 0.000001 --grpo.evaluate-every 1"
-    " --run.method grpo --run.recipe base --run.teacher weak --run.beta 0 --run.seed 1"
+    f"rlvr.methods.grpo {flags(GRPO_JOB)} --run.method grpo --run.recipe base --run.teacher weak"
+    " --run.beta 0 --run.seed 1"
     " --sft-policy out/s.safetensors --policy-out out/g.safetensors --metrics-out out/g.parquet"
 )
 

@@ -1,14 +1,13 @@
 # What Snakemake's report says of the figures.
 import ast
-import importlib.util
 
 from rlvr.config.runs import decimal
+from rlvr.figures.shown import source_of
 
 
 def about(figure):
     """A figure's title, and what it shows: the first line of its module's docstring, and the rest."""
-    path = Path(importlib.util.find_spec(f"rlvr.figures.{figure}").origin)
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or figure
+    docstring = ast.get_docstring(source_of(figure)) or figure
     title, _, shows = docstring.partition("\n\n")
     return " ".join(title.split()).removesuffix("."), " ".join(shows.split())
 

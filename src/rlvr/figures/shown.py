@@ -20,29 +20,48 @@ CHECKS: dict[str, Callable[[Config, str], None]] = {"fig5_kl_anchor": check_kl_s
 """Of figures that show whatever their studies hold, what that may be."""
 
 
+def source_of(figure: str) -> ast.Module:
+    """The module of a figure, as written."""
+    path = FOLDER / f"{figure}.py"
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
 def arms_of(figure: str) -> tuple[Arm, ...]:
     """The ARMS of a figure's module; none if it names none.
 
     Raises a `UserError` where they are neither names of `rlvr.config.arms` nor spelt out.
     """
-    path = FOLDER / f"{figure}.py"
-    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "ARMS":
-            try:
-                return tuple(_arm(element) for element in statement.value.elts)
-            except (AttributeError, TypeError, ValueError):
-                raise UserError(
-                    f"{path}: ARMS is read without running the module, so it must be a list of "
-                    'names from rlvr.config.arms, or of arms as Arm("recipe", "teacher", 0.04).'
-                ) from None
+    for statement in source_of(figure).body:
+        match statement:
+            case ast.Assign([ast.Name("ARMS")], value) | ast.AnnAssign(ast.Name("ARMS"), _, value):
+                listed = isinstance(value, ast.Tuple | ast.List)
+                found = [_arm(element) for element in value.elts] if listed else []
+                if not listed or None in found:
+                    raise UserError(
+                        f"{FOLDER / figure}.py, line {statement.lineno}: ARMS is read without "
+                        "running the module, so it must be a list of names from rlvr.config.arms, "
+                        'or of arms as Arm("recipe", "teacher", 0.04).'
+                    )
+                return tuple(found)
     return ()
 
 
-def _arm(element: ast.expr) -> Arm:
-    """An arm that is named, or spelt out."""
-    if isinstance(element, ast.Call) and ast.unparse(element.func) == "Arm":
-        return Arm(*(ast.literal_eval(value) for value in element.args))
-    return getattr(arms, element.id)
+def _arm(element: ast.expr) -> Arm | None:
+    """An arm that is named, or spelt out; None if it is neither."""
+    match element:
+        case ast.Name(name) if isinstance(getattr(arms, name, None), Arm):
+            return getattr(arms, name)
+        case ast.Call(
+            ast.Name("Arm"),
+            [
+                ast.Constant(str(recipe)),
+                ast.Constant(str(teacher)),
+                ast.Constant(int() | float() as beta),
+            ],
+            [],
+        ):
+            return Arm(recipe, teacher, float(beta))
+    return None
 
 
 def check_figures(config: Config) -> None:

@@ -69,7 +69,7 @@ def _tree(module: str) -> ast.Module:
     path = _file(module)
     if path is None:
         raise ModuleNotFoundError(f"{PACKAGE} has no module {module}")
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
 @functools.cache

@@ -26,7 +26,7 @@ from rlvr.policy.exam import averages, grade, kl_floor, prepare_exam
 from rlvr.policy.sampling import rollout
 from rlvr.policy.transformer import Policy
 from rlvr.task.addition import draw_additions
-from rlvr.task.rewards import reward_named
+from rlvr.task.rewards import rewards_by
 from rlvr.task.splits import Split
 from rlvr.task.streams import stream
 
@@ -142,7 +142,7 @@ def collect(
     log_probs_ref = log_probs_ref.clone()  # an ordinary tensor, to compute losses with
     log_ratio_ref = (sampled.log_probs - log_probs_ref).sum(dim=1)  # its mean estimates the KL (k1)
 
-    rewards = reward_named(settings.reward)(asked, sampled.completions)
+    rewards = rewards_by(settings.reward, asked, sampled.completions)
     groups = rewards.view(-1, group_size)
     advantages = reward_advantages(groups, settings).flatten()
     if beta and settings.kl_placement == "advantage":

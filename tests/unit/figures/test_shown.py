@@ -55,6 +55,7 @@ def module(tmp_path, monkeypatch):
     [
         ("ARMS = (WEAK, COLD)", (WEAK, COLD)),
         ("ARMS = [COLD, Arm('x', 'weak', 0.1)]", (COLD, Arm("x", "weak", 0.1))),
+        ("ARMS: tuple[Arm, ...] = (Arm('x', 'weak', 0),)", (Arm("x", "weak", 0.0),)),
         ("LEGS = (WEAK,)", ()),
     ],
 )  # fmt: skip
@@ -63,10 +64,20 @@ def test_arms_are_read_without_running_the_module(module, text, arms):
 
 
 @pytest.mark.parametrize(
-    "text", ["ARMS = (WEEK,)", "ARMS = (style.ARM,)", "ARMS = WEAK", "ARMS = (Arm('x', x, 0.0),)"]
+    "text",
+    [
+        "ARMS = (WEEK,)",
+        "ARMS = (style.ARM,)",
+        "ARMS = WEAK",
+        "ARMS = (FREE,)",
+        "ARMS = tuple(FREE.values())",
+        "ARMS = (Arm('x', x, 0.0),)",
+        "ARMS = (Arm('x', 'weak', '0'),)",
+        "ARMS = (Arm('x', 'weak', beta=0.0),)",
+    ],
 )
 def test_arms_that_cannot_be_read_so_are_refused(module, text):
-    with pytest.raises(UserError, match=r"fig\.py: ARMS is read without running the module"):
+    with pytest.raises(UserError, match=r"fig\.py, line 2: ARMS is read without running"):
         arms_of(module(text))
 
 

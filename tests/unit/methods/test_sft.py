@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from helpers import SMALL
+from helpers import SMALL, sft_settings
 
-from rlvr.config.methods.sft import SftJob, SftSettings
+from rlvr.config.methods.sft import SftJob
 from rlvr.config.settings.teachers import TeacherSettings
 from rlvr.errors import UserError
 from rlvr.methods.sft import sft_loss, train
@@ -18,7 +18,7 @@ def job(**changes):
         device="cpu",
         policy=SMALL,
         teacher=TeacherSettings(truth_probability=0.3),
-        sft=SftSettings(**sft),
+        sft=sft_settings(**sft),
     )
 
 

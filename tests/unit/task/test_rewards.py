@@ -1,5 +1,6 @@
 """What completions earn, by enumeration of all 10,000 prompts."""
 
+import math
 import re
 
 import pytest
@@ -7,8 +8,9 @@ import torch
 from helpers import ROOT
 
 from rlvr.config.settings.names import REWARDS
+from rlvr.errors import UserError
 from rlvr.task.addition import Additions, all_additions, digits
-from rlvr.task.rewards import reward_named
+from rlvr.task.rewards import exact, rewards_by
 from rlvr.task.rewards.exact import reward
 
 
@@ -33,13 +35,27 @@ def test_exact_rejects_tokens_that_are_no_digits():
 
 
 @pytest.mark.parametrize("name", REWARDS)
-def test_every_reward_gives_a_finite_number_for_each_completion(name):
+def test_every_reward_gives_a_number_from_0_to_1_for_each_completion(name):
     asked = all_additions()
     for completions in (asked.solutions(), torch.full((10_000, 3), 12)):
-        earned = reward_named(name)(asked, completions)
-        assert earned.shape == (10_000,), f"rlvr.task.rewards.{name}: one reward per completion"
-        assert earned.dtype == torch.float32, f"rlvr.task.rewards.{name}: rewards are float32"
-        assert earned.isfinite().all()
+        assert rewards_by(name, asked, completions).dtype == torch.float32, f"{name}: use .float()"
+
+
+@pytest.mark.parametrize(
+    ("rewards", "said"),
+    [
+        (torch.tensor([0.0, 1.5]), r"\(2,\) numbers from 0 to 1\.5"),
+        (torch.tensor([-1.0, 0.0]), "numbers from -1 to 0"),
+        (torch.tensor([0.0, math.nan]), "nan"),
+        (torch.tensor([[0.0], [1.0]]), r"To 2 of them it gave \(2, 1\) numbers"),
+        (torch.tensor(1.0), r"gave \(\) numbers"),
+    ],
+)
+def test_a_reward_that_gives_anything_else_is_refused(monkeypatch, rewards, said):
+    monkeypatch.setattr(exact, "reward", lambda *_: rewards)
+    asked = Additions(torch.tensor([1, 2]), torch.tensor([3, 4]))
+    with pytest.raises(UserError, match=f"the reward exact must give one number.*{said}"):
+        rewards_by("exact", asked, asked.solutions())
 
 
 def test_rewards_are_the_modules_of_their_folder():

@@ -5,10 +5,10 @@ import copy
 import plain
 import pytest
 import torch
-from helpers import FULL_SIZE, SMALL, grpo_settings
+from helpers import FULL_SIZE, SMALL, grpo_settings, sft_settings
 
 from rlvr.config.methods.grpo import GrpoJob
-from rlvr.config.methods.sft import SftJob, SftSettings
+from rlvr.config.methods.sft import SftJob
 from rlvr.config.runs import Run, SftRun
 from rlvr.config.settings.teachers import SplitSettings, StoppingSettings, TeacherSettings
 from rlvr.config.values import PROMPTS
@@ -27,7 +27,7 @@ def sft_job(steps=40, stopping=None, split=SPLIT, policy=SMALL, **changes):
         device="cpu",
         policy=policy,
         teacher=TeacherSettings(truth_probability=1.0, split=split, stopping=stopping),
-        sft=SftSettings(**{"learning_rate": 3e-3, "steps": steps, "batch_size": 256} | changes),
+        sft=sft_settings(**{"steps": steps, "batch_size": 256} | changes),
     )
 
 

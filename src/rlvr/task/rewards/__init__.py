@@ -1,19 +1,27 @@
 """What a completion earns: a module per reward, which `grpo.reward` in the config names.
 
 Its function `reward` takes the additions asked, n of them, and their completions (n, 3), and gives
-what each earns (n,). A run depends on the module of its own reward, and on no other.
+what each earns (n,), from 0 to 1. A run depends on the module of its own reward, and on no other.
 """
 
-from collections.abc import Callable
 from importlib import import_module
 
 from torch import Tensor
 
+from rlvr.errors import UserError
 from rlvr.task.addition import Additions
 
-Reward = Callable[[Additions, Tensor], Tensor]
 
+def rewards_by(name: str, additions: Additions, completions: Tensor) -> Tensor:
+    """What completions (n, 3) earn by the reward of this name (n,).
 
-def reward_named(name: str) -> Reward:
-    """The reward of this name."""
-    return import_module(f"{__name__}.{name}").reward
+    Raises a `UserError` where it is not one number from 0 to 1 for each.
+    """
+    rewards = import_module(f"{__name__}.{name}").reward(additions, completions)
+    if rewards.shape != completions.shape[:1] or not ((rewards >= 0) & (rewards <= 1)).all():
+        raise UserError(
+            f"the reward {name} must give one number from 0 to 1 for each completion. To "
+            f"{len(completions)} of them it gave {tuple(rewards.shape)} numbers from "
+            f"{rewards.min():g} to {rewards.max():g}."
+        )
+    return rewards
