@@ -16,8 +16,8 @@ rule sft:
         gpu=GPU,
     params:
         settings=lambda wildcards: SFT_FLAGS[wildcards.teacher],
-        code=source_digest("rlvr.methods.sft"),
-        packages=package_versions("rlvr.methods.sft"),
+        code=source_digest(*settings.sft_modules()),
+        packages=package_versions(*settings.sft_modules()),
     shell:
         "python -m rlvr.methods.sft {params.settings}"
         " --run.teacher {wildcards.teacher} --run.seed {wildcards.seed}"

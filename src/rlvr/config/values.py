@@ -48,6 +48,7 @@ def fits_in_a_path(beta: float) -> float:
 
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Number = Annotated[int, Field(ge=0, le=1_000_000)]
 EvenCount = Annotated[int, Field(ge=2, le=1_000_000, multiple_of=2)]
 Positive = Annotated[float, Field(ge=1e-30, le=1e30, allow_inf_nan=False)]  # float32 has room
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -64,3 +65,4 @@ Seeds = Annotated[
 Beta = Annotated[float, Field(ge=0, le=1000), AfterValidator(fits_in_a_path)]
 Betas = Annotated[list[Beta], Field(min_length=1), AfterValidator(unique)]
 Device = Literal["cpu", "cuda", "auto"]
+Engine = Literal["compiled", "torch"]

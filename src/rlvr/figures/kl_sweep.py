@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from rlvr.config.arms import Arm
 from rlvr.config.methods.grpo import GrpoJob
+from rlvr.config.schedule import is_evaluated
 from rlvr.config.settings.whole import Config
 from rlvr.errors import UserError
 
@@ -51,7 +52,7 @@ def check_kl_sweep(config: Config, figure: str) -> None:
     unseen = {
         arm.recipe: None
         for arm, grpo in arms.items()
-        if at > grpo.iterations or (at % grpo.evaluate_every and at != grpo.iterations)
+        if at > grpo.iterations or not is_evaluated(at, grpo)
     }
     if unseen:
         raise UserError(

@@ -8,6 +8,7 @@ import ast
 import functools
 import hashlib
 import importlib.metadata
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def source_digest(*modules: str) -> str:
 
     A stage's module, and those that it finds by a name in its settings.
     """
-    shapes = [(name, _shape(_tree(name))) for name in _reached(*modules)]
+    shapes = [(name, _shape(_tree(name)), _c_code(name)) for name in _reached(*modules)]
     return hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]
 
 
@@ -70,6 +71,14 @@ def _tree(module: str) -> ast.Module:
     if path is None:
         raise ModuleNotFoundError(f"{PACKAGE} has no module {module}")
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def _c_code(module: str) -> list[str]:
+    """C beside a package's `__init__`, without comments and layout."""
+    path = _file(module)
+    sources = sorted(path.parent.glob("*.c")) if path.name == "__init__.py" else []
+    texts = (source.read_text(encoding="utf-8") for source in sources)
+    return [" ".join(re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL).split()) for text in texts]
 
 
 @functools.cache

@@ -6,32 +6,29 @@ clipped surrogate is PPO's (Schulman et al. 2017, arXiv:1707.06347). The setting
     python -m rlvr.methods.grpo --help
 """
 
-import copy
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from rlvr.config.methods.grpo import GrpoJob, GrpoSettings, KlEstimator
+from rlvr.config.schedule import is_evaluated
+from rlvr.elementary import exp, expm1
 from rlvr.errors import UserError
 from rlvr.jobs import command_line
 from rlvr.jobs.progress import Progress
-from rlvr.methods.adam import FlatAdam
 from rlvr.methods.columns import METRICS
 from rlvr.methods.run_stage import RunStage, read_start
-from rlvr.policy.device import prepare_torch
 from rlvr.policy.exam import averages, grade, kl_floor, prepare_exam
+from rlvr.policy.policy import Optimizer, Policy
 from rlvr.policy.sampling import rollout
-from rlvr.policy.transformer import Policy
 from rlvr.task.addition import draw_additions
 from rlvr.task.rewards import rewards_by
 from rlvr.task.splits import Split
 from rlvr.task.streams import stream
 
 
-def reward_advantages(rewards: Tensor, settings: GrpoSettings) -> Tensor:
+def reward_advantages(rewards: np.ndarray, settings: GrpoSettings) -> np.ndarray:
     """Advantages (groups, G) of rewards (groups, G), of one of these kinds.
 
     - `group_std`: (r - group mean) / (group std + epsilon); Shao et al. 2024, section 4.1.2.
@@ -44,77 +41,88 @@ def reward_advantages(rewards: Tensor, settings: GrpoSettings) -> Tensor:
     `batch`.
     """
     if settings.advantages == "batch":
-        return (rewards - rewards.mean()) / (rewards.std() + settings.advantage_epsilon)
-    centred = rewards - rewards.mean(dim=1, keepdim=True)
+        return (rewards - rewards.mean()) / (rewards.std(ddof=1) + settings.advantage_epsilon)
+    centred = rewards - rewards.mean(axis=1, keepdims=True)
     if settings.advantages == "rloo":
         return centred * (settings.group_size / (settings.group_size - 1))
     if settings.advantages == "group_mean":
         return centred
-    return centred / (rewards.std(dim=1, keepdim=True) + settings.advantage_epsilon)
+    return centred / (rewards.std(axis=1, ddof=1, keepdims=True) + settings.advantage_epsilon)
 
 
-def kl_estimate(log_probs_new: Tensor, log_probs_ref: Tensor, kl_estimator: KlEstimator) -> Tensor:
+def kl_estimate(
+    log_probs_new: np.ndarray, log_probs_ref: np.ndarray, kl_estimator: KlEstimator
+) -> tuple[np.ndarray, np.ndarray]:
     """KL(policy || reference) estimated at each sampled token, nats; same shape as both.
 
-    Of each token, given those before it. With d = log_probs_ref - log_probs_new: k1 = -d,
-    k2 = d^2 / 2, k3 = exp(d) - 1 - d; Schulman 2020, "Approximating KL divergence". In a loss it
-    is their gradients that count: that of k1 is 0 on average over samples of the policy, that of
-    k2 the gradient of this KL, and that of k3 the gradient of KL(reference || policy) (Tang & Munos
-    2025, arXiv:2506.09477).
+    And its slope by each of log_probs_new. Of each token, given those before it. With
+    d = log_probs_ref - log_probs_new: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - 1 - d; Schulman 2020,
+    "Approximating KL divergence". In a loss it is their gradients that count: that of k1 is 0 on
+    average over samples of the policy, that of k2 the gradient of this KL, and that of k3 the
+    gradient of KL(reference || policy) (Tang & Munos 2025, arXiv:2506.09477).
     """
     d = log_probs_ref - log_probs_new
     if kl_estimator == "k1":
-        return -d
-    return d.square() / 2 if kl_estimator == "k2" else torch.expm1(d) - d
+        return -d, np.ones_like(d)
+    if kl_estimator == "k2":
+        return d * d / 2, -d
+    rise = expm1(d)
+    return rise - d, -rise
 
 
 class Batch(NamedTuple):
     """The completions of one iteration, n = prompts x G of them, groups together."""
 
-    prompts: Tensor
+    prompts: np.ndarray
     """Tokens (n, 7)."""
-    completions: Tensor
+    completions: np.ndarray
     """Tokens (n, 3)."""
-    log_probs_old: Tensor
+    log_probs_old: np.ndarray
     """Of each token under the policy that sampled it (n, 3)."""
-    log_probs_ref: Tensor
+    log_probs_ref: np.ndarray
     """The same under the reference policy (n, 3)."""
-    rewards: Tensor
+    rewards: np.ndarray
     """(n,)"""
-    advantages: Tensor
+    advantages: np.ndarray
     """(n,)"""
 
 
 class Losses(NamedTuple):
     """What each of n completions adds, before the mean over completions."""
 
-    loss: Tensor
+    loss: np.ndarray
     """(n,)"""
-    clipped: Tensor
+    slopes: np.ndarray
+    """The loss's slope by each of the completion's log_probs_new (n, 3)."""
+    clipped: np.ndarray
     """Share of its ratios whose gradient the clipping removes (n,)."""
 
 
 def completion_losses(
-    log_probs_new: Tensor, batch: Batch, settings: GrpoSettings, beta: float
+    log_probs_new: np.ndarray, batch: Batch, settings: GrpoSettings, beta: float
 ) -> Losses:
     """The clipped surrogate of each completion and, where it belongs there, beta times the KL.
 
     -min(ratio A, clip(ratio) A), Schulman et al. 2017, equation 7; with one ratio per token, the
     mean over tokens, as in DeepSeekMath. Different bounds below and above are DAPO's (Yu et al.
-    2025, arXiv:2503.14476). The KL is summed over tokens: nats per sequence.
+    2025, arXiv:2503.14476). The slope of a ratio by its log-probabilities is the ratio itself. The
+    KL is summed over tokens: nats per sequence.
     """
-    log_ratio = log_probs_new - batch.log_probs_old
+    log_ratio = np.subtract(log_probs_new, batch.log_probs_old, dtype=np.float64)
     if settings.ratio == "sequence":
-        log_ratio = log_ratio.sum(dim=1, keepdim=True)
-    ratio, advantages = log_ratio.exp(), batch.advantages.unsqueeze(1)
+        log_ratio = log_ratio.sum(axis=1, keepdims=True)
+    ratio, advantages = exp(log_ratio), batch.advantages[:, np.newaxis]
     low, high = 1 - settings.clip_epsilon_low, 1 + settings.clip_epsilon_high
-    surrogate = torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages)
+    loss = -np.minimum(ratio * advantages, ratio.clip(low, high) * advantages).mean(axis=1)
     clipped = ((ratio > high) & (advantages > 0)) | ((ratio < low) & (advantages < 0))
-    loss = -surrogate.mean(dim=1)
+    slopes = np.where(clipped, 0, -ratio * advantages) / ratio.shape[1]
+    slopes = np.broadcast_to(slopes, log_probs_new.shape)
     if beta and settings.kl_placement == "loss":
-        kl = kl_estimate(log_probs_new, batch.log_probs_ref, settings.kl_estimator)
-        loss = loss + beta * kl.sum(dim=1)
-    return Losses(loss, clipped.float().mean(dim=1))
+        kl, kl_slopes = kl_estimate(
+            log_probs_new.astype(np.float64), batch.log_probs_ref, settings.kl_estimator
+        )
+        loss, slopes = loss + beta * kl.sum(axis=1), slopes + beta * kl_slopes
+    return Losses(loss, slopes, clipped.mean(axis=1))
 
 
 def collect(
@@ -124,7 +132,7 @@ def collect(
     beta: float,
     seed: int,
     iteration: int,
-    train_prompts: Tensor | None = None,
+    train_prompts: np.ndarray | None = None,
 ) -> tuple[Batch, dict[str, Any]]:
     """Sample G completions for each of the iteration's prompts, and score them.
 
@@ -137,28 +145,27 @@ def collect(
     asked = asked.repeated(group_size)
     prompts = asked.prompts()
     sampled = rollout(policy, prompts, stream(seed, "grpo_completions", iteration), temperature)
-    with torch.inference_mode():
-        log_probs_ref = reference.log_probs(prompts, sampled.completions, temperature).cpu()
-    log_probs_ref = log_probs_ref.clone()  # an ordinary tensor, to compute losses with
-    log_ratio_ref = (sampled.log_probs - log_probs_ref).sum(dim=1)  # its mean estimates the KL (k1)
+    log_probs_ref = reference.log_probs(prompts, sampled.completions, temperature)
+    # Its mean estimates the KL (k1).
+    log_ratio_ref = np.subtract(sampled.log_probs, log_probs_ref, dtype=np.float64).sum(axis=1)
 
     rewards = rewards_by(settings.reward, asked, sampled.completions)
-    groups = rewards.view(-1, group_size)
-    advantages = reward_advantages(groups, settings).flatten()
+    groups = rewards.reshape(-1, group_size)
+    advantages = reward_advantages(groups, settings).ravel()
     if beta and settings.kl_placement == "advantage":
         # Document A: after the standardisation, so that beta keeps its unit whatever a group's std.
         advantages = advantages - beta * log_ratio_ref
 
-    sums = groups.sum(dim=1).long()
-    zero_signal = groups.std(dim=1) < settings.zero_signal_std
+    sums = groups.sum(axis=1).astype(np.int64)
+    zero_signal = groups.std(axis=1, ddof=1) < settings.zero_signal_std
     metrics = {
         "reward_mean": rewards.mean().item(),
-        "reward_counts": sums.bincount(minlength=group_size + 1).tolist(),
-        "zero_signal_fraction": zero_signal.double().mean().item(),
-        "all_wrong_fraction": (groups == 0).all(dim=1).double().mean().item(),
-        "all_right_fraction": (groups == 1).all(dim=1).double().mean().item(),
+        "reward_counts": np.bincount(sums, minlength=group_size + 1).tolist(),
+        "zero_signal_fraction": zero_signal.mean().item(),
+        "all_wrong_fraction": (groups == 0).all(axis=1).mean().item(),
+        "all_right_fraction": (groups == 1).all(axis=1).mean().item(),
         "kl": log_ratio_ref.mean().item(),
-        "entropy": sampled.entropy.sum(dim=1).mean().item(),
+        "entropy": sampled.entropy.sum(axis=1, dtype=np.float64).mean().item(),
     }
     batch = Batch(
         prompts, sampled.completions, sampled.log_probs, log_probs_ref, rewards, advantages
@@ -166,48 +173,41 @@ def collect(
     return batch, metrics
 
 
-def minibatches(order: Tensor, most: int) -> tuple[Tensor, ...]:
+def minibatches(order: np.ndarray, most: int) -> list[np.ndarray]:
     """Parts of `order` (n,), as few as have at most `most` each, of sizes that differ by 1 at most.
 
     Each takes a whole optimiser step: a small rest would count its completions many times over.
     """
-    return order.tensor_split(math.ceil(len(order) / most))
+    return np.array_split(order, math.ceil(len(order) / most))
 
 
 def update(
     policy: Policy,
-    optimizer: FlatAdam,
+    optimizer: Optimizer,
     batch: Batch,
     settings: GrpoSettings,
     beta: float,
-    generator: torch.Generator,
+    generator: np.random.Generator,
 ) -> dict[str, float]:
     """Several epochs of minibatch steps on the mean loss. Returns their metrics."""
-    device = policy.head.weight.device
     # An advantage of 0 adds exactly nothing to surrogate and gradient: only the others are
     # computed, and the mean still is over all. A KL in the loss has a gradient everywhere.
     has_gradient = batch.advantages != 0
     if beta and settings.kl_placement == "loss":
-        has_gradient = torch.ones_like(has_gradient)
+        has_gradient = np.ones_like(has_gradient)
     clipped, norms = [], []
     for _ in range(settings.epochs):
-        order = torch.randperm(len(batch.advantages), generator=generator)
+        order = generator.permutation(len(batch.advantages))
         for indices in minibatches(order, settings.minibatch_size):
-            live = indices[has_gradient[indices]]
-            loss = None
-            if len(live):
-                part = Batch(*(tensor[live] for tensor in batch))
-                log_probs_new = policy.log_probs(
-                    part.prompts, part.completions, settings.temperature
-                )
-                part = Batch(*(tensor.to(device) for tensor in part))
-                losses = completion_losses(log_probs_new, part, settings, beta)
-                loss = losses.loss.sum() / len(indices)
-                clipped.append(losses.clipped.sum() / len(indices))
-            norms.append(optimizer.step(loss, settings.max_gradient_norm))
+            part = Batch(*(array[indices[has_gradient[indices]]] for array in batch))
+            log_probs_new = policy.log_probs(part.prompts, part.completions, settings.temperature)
+            losses = completion_losses(log_probs_new, part, settings, beta)
+            policy.backward(losses.slopes / len(indices))
+            norms.append(optimizer.step(settings.max_gradient_norm))
+            clipped.append(losses.clipped.sum() / len(indices))
     return {
-        "clip_fraction": torch.stack(clipped).sum().item() / len(norms) if clipped else 0.0,
-        "gradient_norm": torch.stack(norms).double().mean().item(),
+        "clip_fraction": np.mean(clipped).item(),
+        "gradient_norm": np.mean(norms).item(),
     }
 
 
@@ -228,19 +228,17 @@ def train(
 
     Raises a `UserError` where training diverges.
     """
-    device = prepare_torch(job.device)
     settings = job.grpo
-    reference = sft_policy.to(device).requires_grad_(False)
-    policy = copy.deepcopy(reference).requires_grad_(True)
-    optimizer = FlatAdam(policy, settings.learning_rate)
-    exam = prepare_exam(split.exam, policy.head.weight)
+    policy, reference = sft_policy.copy(), sft_policy
+    optimizer = policy.adam(settings.learning_rate)
+    exam = prepare_exam(split.exam)
     start = grade(reference, exam, settings.temperature)
 
     def evaluate() -> dict[str, float]:
         grades = grade(policy, exam, settings.temperature)
         return averages(grades, exam) | {"kl_floor": kl_floor(grades, start)}
 
-    exact, evaluated = evaluate(), optimizer.values.clone()
+    exact, evaluated = evaluate(), policy.values.copy()
     check_finite(exact, iteration=0)
     rows = [{"iteration": 0, **exact}]
     with Progress(settings.iterations, "iteration") as iterations:
@@ -250,9 +248,9 @@ def train(
             )
             order = stream(seed, "grpo_minibatches", iteration)
             metrics |= update(policy, optimizer, batch, settings, beta, order)
-            if iteration % settings.evaluate_every == 0 or iteration == settings.iterations:
-                if not torch.equal(evaluated, optimizer.values):  # else nothing was learned since
-                    exact, evaluated = evaluate(), optimizer.values.clone()
+            if is_evaluated(iteration, settings):
+                if not np.array_equal(evaluated, policy.values):  # else nothing was learned since
+                    exact, evaluated = evaluate(), policy.values.copy()
                 metrics |= exact
                 iterations.set_postfix_str(
                     f"greedy accuracy {exact['accuracy']:.4f}, "
@@ -269,7 +267,7 @@ class GrpoStage(GrpoJob, RunStage):
 
     def cli_cmd(self) -> None:
         """Train, then write weights and metrics."""
-        start = read_start(self.sft_policy)
+        start = read_start(self.sft_policy, self)
         policy, rows = train(self, start.policy, start.split, self.run.beta, self.run.seed)
         self.write(policy, rows, METRICS, start)
 

@@ -10,11 +10,13 @@ from pydantic_core import PydanticCustomError
 from rlvr.config.methods import JOBS
 from rlvr.config.methods.sft import SftJob
 from rlvr.config.runs import Run
+from rlvr.config.settings.jobs import MethodJob
 from rlvr.errors import UserError
 from rlvr.jobs import command_line
 from rlvr.jobs.records import provenance, write_parquet
-from rlvr.policy.checkpoints import load_policy, save_policy
-from rlvr.policy.transformer import Policy
+from rlvr.policy.checkpoints import read_checkpoint, save_policy
+from rlvr.policy.engines import policy_on
+from rlvr.policy.policy import Policy
 from rlvr.task.splits import Split, split_prompts
 
 
@@ -22,24 +24,25 @@ class Start(NamedTuple):
     """Where a run starts from."""
 
     policy: Policy
-    """The SFT policy, on the CPU."""
+    """The SFT policy, on the job's engine."""
     split: Split
     """Which prompts its teacher showed, and which are held out."""
     made_by: dict[str, Any]
     """The provenance of its checkpoint."""
 
 
-def read_start(path: Path) -> Start:
-    """Read an SFT checkpoint. Raises a `UserError` where the file is none."""
-    policy, made_by = load_policy(path)
+def read_start(path: Path, job: MethodJob) -> Start:
+    """Read an SFT checkpoint for a job. Raises a `UserError` where the file is none."""
+    checkpoint = read_checkpoint(path)
     try:
-        teacher = SftJob.model_validate(made_by["settings"]).teacher
+        teacher = SftJob.model_validate(checkpoint.made_by["settings"]).teacher
     except ValidationError:
         raise UserError(
             f"{path}: its metadata does not hold the settings of an SFT run of this version. Make "
             "it again by rlvr.methods.sft."
         ) from None
-    return Start(policy, split_prompts(teacher.split), made_by)
+    policy = policy_on(job, checkpoint.settings, checkpoint.values)
+    return Start(policy, split_prompts(teacher.split), checkpoint.made_by)
 
 
 class RunStage(command_line.Stage):
@@ -70,8 +73,8 @@ class RunStage(command_line.Stage):
             f"rlvr.methods.{method}",
             self.run.model_dump(),
             self.model_dump(include=set(JOBS[method].model_fields)),
-            getattr(self, method).modules(),
-            parameters=policy.parameter_count(),
+            self.modules(),
+            parameters=len(policy.values),
             sft=start.made_by,
         )
         save_policy(policy, self.policy_out, made_by)

@@ -7,9 +7,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import torch
-from torch import Tensor
 
 from rlvr.config.methods.sft import SftJob
 from rlvr.config.runs import SftRun
@@ -17,11 +16,11 @@ from rlvr.errors import UserError
 from rlvr.jobs import command_line
 from rlvr.jobs.progress import Progress
 from rlvr.jobs.records import column, provenance, write_parquet
-from rlvr.methods.adam import FlatAdam
 from rlvr.policy.checkpoints import save_policy
-from rlvr.policy.device import prepare_torch
+from rlvr.policy.engines import policy_on
 from rlvr.policy.exam import averages, grade, prepare_exam
-from rlvr.policy.transformer import Policy, initial_policy
+from rlvr.policy.parameters import initial_values
+from rlvr.policy.policy import Policy
 from rlvr.task.addition import draw_additions
 from rlvr.task.splits import split_prompts
 from rlvr.task.streams import stream
@@ -29,7 +28,7 @@ from rlvr.task.teachers import demonstrations
 
 log = logging.getLogger("rlvr.methods.sft")
 
-LOSS_EVERY = 100  # steps; reading it waits for the device
+LOSS_EVERY = 100  # steps between two looks at it
 
 SFT_METRICS = pa.schema(
     [
@@ -59,15 +58,18 @@ SFT_METRICS = pa.schema(
 )
 
 
-def sft_loss(policy: Policy, prompts: Tensor, completions: Tensor) -> Tensor:
-    """Mean cross-entropy per token, nats, of `completions` (n, 3) after `prompts` (n, 7)."""
-    return -policy.log_probs(prompts, completions).mean()
+def sft_loss(log_probs: np.ndarray) -> tuple[float, np.ndarray]:
+    """Mean cross-entropy per token, nats, of tokens with these log-probabilities (n, 3).
+
+    And its slopes by them (n, 3).
+    """
+    return -log_probs.mean(dtype=np.float64).item(), np.full_like(log_probs, -1 / log_probs.size)
 
 
-def check_finite(losses: list[Tensor]) -> None:
+def check_finite(losses: list[float]) -> None:
     """Raise a `UserError` where the loss of a step is not a finite number."""
-    wrong = (~torch.stack(losses).isfinite()).nonzero().flatten().tolist()
-    if wrong:
+    wrong = np.flatnonzero(~np.isfinite(losses))
+    if len(wrong):
         raise UserError(
             f"the loss is not finite at step {wrong[0] + 1}: training has diverged. "
             "It needs a smaller sft.learning_rate."
@@ -79,12 +81,11 @@ def train(job: SftJob, seed: int) -> tuple[Policy, list[dict[str, Any]]]:
 
     Raises a `UserError` where training diverges, or never fulfils the teacher's stopping rule.
     """
-    device = prepare_torch(job.device)
-    policy = initial_policy(job.policy, seed).to(device)
-    optimizer = FlatAdam(policy, job.sft.learning_rate)
-    weights, stopping = policy.head.weight, job.teacher.stopping
+    policy = policy_on(job, job.policy, initial_values(job.policy, seed))
+    optimizer = policy.adam(job.sft.learning_rate)
+    stopping = job.teacher.stopping
     split = split_prompts(job.teacher.split)
-    validation = prepare_exam(split.validation, weights) if stopping else None
+    validation = prepare_exam(split.validation) if stopping else None
 
     losses, validated = [], {}
     with Progress(job.sft.steps, "step") as steps:
@@ -92,11 +93,12 @@ def train(job: SftJob, seed: int) -> tuple[Policy, list[dict[str, Any]]]:
             generator = stream(seed, "sft_batch", step)
             asked = draw_additions(job.sft.batch_size, generator, split.train)
             shown = demonstrations(job.teacher, asked, generator)
-            loss = sft_loss(policy, asked.prompts(), shown)
-            optimizer.step(loss)
-            losses.append(loss.detach())
+            loss, slopes = sft_loss(policy.log_probs(asked.prompts(), shown))
+            policy.backward(slopes)
+            optimizer.step()
+            losses.append(loss)
             if step % LOSS_EVERY == 0 or step == job.sft.steps:
-                steps.set_postfix_str(f"loss {losses[-1]:.4f}", refresh=False)
+                steps.set_postfix_str(f"loss {loss:.4f}", refresh=False)
                 check_finite(losses)
             if stopping and step % stopping.every == 0:
                 validated[step] = averages(grade(policy, validation), validation)["accuracy"]
@@ -111,9 +113,9 @@ def train(job: SftJob, seed: int) -> tuple[Policy, list[dict[str, Any]]]:
     check_finite(losses)
     rows = [
         {"step": step, "loss": loss, "validation_accuracy": validated.get(step)}
-        for step, loss in enumerate(torch.stack(losses).tolist(), 1)
+        for step, loss in enumerate(losses, 1)
     ]
-    exam = prepare_exam(split.exam, weights)
+    exam = prepare_exam(split.exam)
     rows[-1].update(averages(grade(policy, exam), exam))
     log.info("greedy accuracy %.4f after %d steps", rows[-1]["accuracy"], len(rows))
     return policy, rows
@@ -136,7 +138,8 @@ class SftStage(SftJob, command_line.Stage):
             "rlvr.methods.sft",
             self.run.model_dump(),
             self.model_dump(include=set(SftJob.model_fields)),
-            parameters=policy.parameter_count(),
+            self.modules(),
+            parameters=len(policy.values),
         )
         save_policy(policy, self.policy_out, made_by)
         write_parquet(self.metrics_out, rows, SFT_METRICS, made_by)

@@ -2,17 +2,18 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor
+from safetensors.numpy import save
 
 from rlvr.config.settings.policy import PolicySettings
 from rlvr.errors import UserError
 from rlvr.jobs.records import replacing
-from rlvr.policy.transformer import Policy
+from rlvr.policy.parameters import named, parameter_count, parameter_shapes
+from rlvr.policy.policy import Policy
 
 
 def save_policy(policy: Policy, path: Path, provenance: dict[str, Any]) -> None:
@@ -20,8 +21,8 @@ def save_policy(policy: Policy, path: Path, provenance: dict[str, Any]) -> None:
 
     Raises a `UserError`, and writes nothing, where a weight is not finite.
     """
-    tensors = {name: tensor.cpu().contiguous() for name, tensor in policy.state_dict().items()}
-    if not all(tensor.isfinite().all() for tensor in tensors.values()):
+    values = policy.values
+    if not np.isfinite(values).all():
         raise UserError(
             f"{path}: was not written, since it would hold weights that are not finite: training "
             "has diverged. It needs a smaller learning rate."
@@ -29,18 +30,29 @@ def save_policy(policy: Policy, path: Path, provenance: dict[str, Any]) -> None:
     provenance = provenance | {"architecture": policy.settings.model_dump()}
     # One metadata key only: safetensors does not keep the order of several.
     metadata = {"provenance": json.dumps(provenance)}
-    data = save(tensors, metadata)  # save_file has a temporary file of its own, and other errors
+    data = save(named(values, policy.settings), metadata)  # save_file has a temporary file of its own, and other errors
     with replacing(path) as partial:
         partial.write_bytes(data)
 
 
-def load_policy(path: Path) -> tuple[Policy, dict[str, Any]]:
-    """The policy of a checkpoint, on the CPU, and the checkpoint's provenance.
+class Checkpoint(NamedTuple):
+    """What a file of weights holds."""
+
+    settings: PolicySettings
+    """The architecture."""
+    values: np.ndarray
+    """The weights (parameters,), in the order of `rlvr.policy.parameters`."""
+    made_by: dict[str, Any]
+    """The provenance."""
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """The weights of a checkpoint, with their architecture and provenance.
 
     Raises a `UserError` where the file is not a checkpoint of ours, whole and finite.
     """
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(path, framework="np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             made_by = json.loads((file.metadata() or {}).get("provenance", "{}"))
     except FileNotFoundError:
@@ -59,9 +71,8 @@ def load_policy(path: Path) -> tuple[Policy, dict[str, Any]]:
             f"{path}: its metadata does not say what made it and which architecture it has. Delete "
             "it and make it again."
         )
-    policy = Policy(settings)
-    expected = {name: _kind(tensor) for name, tensor in policy.state_dict().items()}
-    found = {name: _kind(tensor) for name, tensor in tensors.items()}
+    expected = {name: f"float32 {shape}" for name, shape in parameter_shapes(settings).items()}
+    found = {name: f"{tensor.dtype} {tensor.shape}" for name, tensor in tensors.items()}
     if found != expected:
         names = sorted(set(found) | set(expected))
         differing = [name for name in names if found.get(name) != expected.get(name)]
@@ -71,15 +82,12 @@ def load_policy(path: Path) -> tuple[Policy, dict[str, Any]]:
             f"{found.get(differing[0])}, expected {expected.get(differing[0])} for {settings!r}. "
             "Delete it and make it again."
         )
-    if not all(tensor.isfinite().all() for tensor in tensors.values()):
+    values = np.empty(parameter_count(settings), dtype=np.float32)
+    for name, view in named(values, settings).items():
+        view[:] = tensors[name]
+    if not np.isfinite(values).all():
         raise UserError(
             f"{path}: holds weights that are not finite. Delete it and make it again, "
             "with a smaller learning rate if that gives the same."
         )
-    policy.load_state_dict(tensors)
-    return policy, made_by
-
-
-def _kind(tensor: Tensor) -> str:
-    """What a checkpoint's tensor has to be, in words."""
-    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
+    return Checkpoint(settings, values, made_by)

@@ -5,8 +5,7 @@ There are only 10,000 prompts, so that whatever is said of the task can be check
 
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from rlvr.config.values import PROMPTS
 
@@ -21,54 +20,54 @@ POSITIONS = 1 + PROMPT_LENGTH + COMPLETION_LENGTH  # BOS, prompt, completion
 class Additions(NamedTuple):
     """Prompts a + b, n of them, and what there is to say to each."""
 
-    a: Tensor
+    a: np.ndarray
     """First operands, 0..99 (n,)."""
-    b: Tensor
+    b: np.ndarray
     """Second operands, 0..99 (n,)."""
 
-    def prompts(self) -> Tensor:
+    def prompts(self) -> np.ndarray:
         """BOS and the six prompt tokens (n, 7)."""
         a, b = self
-        plus, equals, bos = (torch.full_like(a, token) for token in (PLUS, EQUALS, BOS))
-        return torch.stack([bos, a // 10, a % 10, plus, b // 10, b % 10, equals], dim=1)
+        plus, equals, bos = (np.full_like(a, token) for token in (PLUS, EQUALS, BOS))
+        return np.stack([bos, a // 10, a % 10, plus, b // 10, b % 10, equals], axis=1)
 
-    def solutions(self) -> Tensor:
+    def solutions(self) -> np.ndarray:
         """The right completion of each (n, 3)."""
         return digits(self.a + self.b)
 
-    def no_carry_completions(self) -> Tensor:
+    def no_carry_completions(self) -> np.ndarray:
         """Each column added on its own, modulo 10, and the hundreds digit 0; (n, 3)."""
         a, b = self
         return digits(10 * ((a // 10 + b // 10) % 10) + (a % 10 + b % 10) % 10)
 
-    def carry(self) -> Tensor:
+    def carry(self) -> np.ndarray:
         """Which are carry prompts, whose no-carry completion is wrong (n,): 69.75 % of all."""
-        return (self.solutions() != self.no_carry_completions()).any(dim=1)
+        return (self.solutions() != self.no_carry_completions()).any(axis=1)
 
     def repeated(self, times: int) -> "Additions":
         """Each of them `times` times, copies together."""
-        return Additions(*(operands.repeat_interleave(times) for operands in self))
+        return Additions(*(operands.repeat(times) for operands in self))
 
 
-def digits(numbers: Tensor) -> Tensor:
+def digits(numbers: np.ndarray) -> np.ndarray:
     """Three digits with leading zeros (n, 3) of numbers 0..999 (n,)."""
-    return torch.stack([numbers // 100, numbers // 10 % 10, numbers % 10], dim=1)
+    return np.stack([numbers // 100, numbers // 10 % 10, numbers % 10], axis=1)
 
 
-def additions(indices: Tensor) -> Additions:
+def additions(indices: np.ndarray) -> Additions:
     """Those of the indices 100 a + b (n,)."""
     return Additions(indices // 100, indices % 100)
 
 
 def all_additions() -> Additions:
     """All 10,000 of them, in lexical order."""
-    return additions(torch.arange(PROMPTS))
+    return additions(np.arange(PROMPTS))
 
 
 def draw_additions(
-    count: int, generator: torch.Generator, among: Tensor | None = None
+    count: int, generator: np.random.Generator, among: np.ndarray | None = None
 ) -> Additions:
     """So many, uniform over those of the indices `among` (all if None)."""
     if among is not None:
-        return additions(among[torch.randint(len(among), (count,), generator=generator)])
-    return Additions(*torch.randint(100, (2, count), generator=generator))
+        return additions(among[generator.integers(len(among), size=count)])
+    return Additions(*generator.integers(100, size=(2, count)))

@@ -55,10 +55,6 @@ class GrpoSettings(RunSettings):
     zero_signal_std: Positive
     """A group whose rewards have a smaller standard deviation than this is a zero-signal group."""
 
-    def modules(self) -> list[str]:
-        """That of the reward."""
-        return [f"rlvr.task.rewards.{self.reward}"]
-
     @model_validator(mode="after")
     def _completions_fit_into_memory(self) -> GrpoSettings:
         if self.prompts_per_iteration * self.group_size > MOST_COMPLETIONS:
@@ -79,3 +75,7 @@ class GrpoJob(MethodJob):
     """All settings of one GRPO job."""
 
     grpo: GrpoSettings
+
+    def modules(self) -> list[str]:
+        """Those of the engine and of the reward."""
+        return [*super().modules(), f"rlvr.task.rewards.{self.grpo.reward}"]

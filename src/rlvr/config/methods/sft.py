@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rlvr.config.settings.jobs import MethodJob
-from rlvr.config.settings.policy import PolicySettings
+from rlvr.config.settings.jobs import MethodJob, PolicyComputing
 from rlvr.config.settings.teachers import TeacherSettings
 from rlvr.config.values import Count, Positive, Strict
 
@@ -19,9 +18,8 @@ class SftSettings(Strict):
     """Fresh prompts per step, drawn uniformly from those that are trained on."""
 
 
-class SftJob(MethodJob):
+class SftJob(PolicyComputing, MethodJob):
     """All settings of one SFT job."""
 
-    policy: PolicySettings
     teacher: TeacherSettings
     sft: SftSettings

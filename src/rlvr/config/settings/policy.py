@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 from rlvr.config.values import Count, Strict
 
 MOST_WEIGHTS = 100_000_000  # what a job can hold in a few gigabytes
+LANES = 8  # numbers that the compiled engine computes at a time
 
 
 class PolicySettings(Strict):
@@ -42,3 +43,7 @@ class PolicySettings(Strict):
                 {"weights": f"{weights:,}", "most": f"{MOST_WEIGHTS:,}"},
             )
         return self
+
+    def whole_vectors(self) -> bool:
+        """Whether the compiled engine can compute it: heads and hidden layers are whole vectors."""
+        return not (self.width // self.heads % LANES or self.feed_forward % LANES)

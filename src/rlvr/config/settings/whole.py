@@ -16,25 +16,21 @@ from rlvr.config.arms import BASE, Arm
 from rlvr.config.methods import JOBS, SETTINGS
 from rlvr.config.methods.sft import SftJob
 from rlvr.config.runs import Run, SftRun
-from rlvr.config.settings.jobs import MethodJob
+from rlvr.config.settings.jobs import Computing, MethodJob, PolicyComputing
 from rlvr.config.settings.mistakes import explain
 from rlvr.config.settings.names import FIGURES, FigureName
-from rlvr.config.settings.policy import PolicySettings
 from rlvr.config.settings.recipes import Recipe
 from rlvr.config.settings.studies import ClaimsSettings, FigureSettings, StudyJob, StudySettings
 from rlvr.config.settings.teachers import TeacherSettings
-from rlvr.config.values import Device, Name, Seeds, Strict
+from rlvr.config.values import Name, Seeds
 from rlvr.errors import UserError
 
 
-class _Common(Strict):
+class _Common(PolicyComputing):
     """What all jobs have in common."""
 
-    device: Device
-    """Where training runs; `auto` is cuda where there is one, else cpu."""
     seeds: Seeds
     """Run seeds of every study that names none of its own."""
-    policy: PolicySettings
     teachers: Annotated[dict[Name, TeacherSettings], Field(min_length=1)]
 
 
@@ -83,7 +79,7 @@ class Config(_Methods):
     def sft_job(self, teacher: str) -> SftJob:
         """Settings of the SFT jobs of `teacher`."""
         return SftJob(
-            device=self.device, policy=self.policy, teacher=self.teachers[teacher], sft=self.sft
+            policy=self.policy, teacher=self.teachers[teacher], sft=self.sft, **self._computing()
         )
 
     def method(self, recipe: str) -> str:
@@ -95,12 +91,18 @@ class Config(_Methods):
         method = self.method(recipe)
         changes = self.recipes[recipe].model_dump(exclude_unset=True, exclude={"method"})
         settings = getattr(self, method).model_dump() | changes
-        return JOBS[method].model_validate({"device": self.device, method: settings})
+        return JOBS[method].model_validate({method: settings, **self._computing()})
+
+    def _computing(self) -> dict[str, str]:
+        return {name: getattr(self, name) for name in Computing.model_fields}
 
     def modules(self, recipe: str) -> list[str]:
         """The modules that runs of `recipe` rest on: the method's, and those that settings name."""
-        method = self.method(recipe)
-        return [f"rlvr.methods.{method}", *getattr(self.job(recipe), method).modules()]
+        return [f"rlvr.methods.{self.method(recipe)}", *self.job(recipe).modules()]
+
+    def sft_modules(self) -> list[str]:
+        """The modules that SFT rests on."""
+        return ["rlvr.methods.sft", *self.sft_job(next(iter(self.teachers))).modules()]
 
     def figure(self, name: str) -> FigureSettings:
         """Settings of the figure `name`. Raises a `UserError` if the config has none such."""

@@ -1,10 +1,10 @@
 """The reward that cannot be hacked: 1 if all three digits are right, else 0."""
 
-from torch import Tensor
+import numpy as np
 
 from rlvr.task.addition import Additions
 
 
-def reward(additions: Additions, completions: Tensor) -> Tensor:
+def reward(additions: Additions, completions: np.ndarray) -> np.ndarray:
     """1.0 where all three tokens (n, 3) are those of the solution, else 0.0; (n,)."""
-    return (completions == additions.solutions()).all(dim=1).float()
+    return (completions == additions.solutions()).all(axis=1).astype(np.float64)

@@ -1,7 +1,5 @@
 """PyTorch made ready for a job: one thread, deterministic kernels, the device that is asked for."""
 
-import contextlib
-import ctypes
 import os
 
 import torch
@@ -14,7 +12,6 @@ def prepare_torch(device: str) -> torch.device:
 
     Raises a `UserError` where CUDA is asked for and there is none.
     """
-    _keep_freed_memory()
     torch.set_num_threads(1)  # sums are then added in one order, and jobs share cores fairly
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS needs it for that
     # What torch.use_deterministic_algorithms(True) does, without importing the compiler for it.
@@ -31,12 +28,3 @@ def prepare_torch(device: str) -> torch.device:
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     torch.backends.cuda.enable_cudnn_sdp(False)
     return torch.device("cuda")
-
-
-def _keep_freed_memory() -> None:
-    """Have glibc keep what is freed, or each step gives megabytes back and faults them in again."""
-    trim_threshold, mmap_threshold = -1, -3  # their numbers in malloc.h
-    with contextlib.suppress(OSError, AttributeError):  # another C library has other habits
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-        mallopt(trim_threshold, 1 << 30)
-        mallopt(mmap_threshold, 1 << 25)

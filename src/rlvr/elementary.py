@@ -1,0 +1,56 @@
+"""exp and log that are the same bytes on every machine, in double precision.
+
+NumPy's and the C library's differ in their last bits between processors. These are made of single
+additions, products and divisions of arrays alone, which IEEE 754 rounds alike everywhere.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440054690583e-4  # an exponent times the first is exact
+LEAST, MOST = -700.0, 700.0  # e to the power of less, or more, is taken for e to that
+
+
+def exp(x: ArrayLike) -> np.ndarray:
+    """e^x, within two units in the last place."""
+    power, tail = _power_and_tail(x)
+    return power * tail + power
+
+
+def expm1(x: ArrayLike) -> np.ndarray:
+    """e^x - 1, also where that is next to 0."""
+    power, tail = _power_and_tail(x)
+    return power * tail + (power - 1)
+
+
+def log(x: ArrayLike) -> np.ndarray:
+    """ln x of x >= 0; -inf of 0.
+
+    x = 2^k m with m in [1/sqrt 2, sqrt 2), and ln m = 2 artanh((m - 1) / (m + 1)) as a series.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    m, k = np.frexp(x)
+    small = m < 0.70710678118654752440
+    m, k = np.where(small, 2 * m, m), k - small
+    s = (m - 1) / (m + 1)
+    square, series = s * s, np.zeros_like(m)
+    for n in range(21, 1, -2):
+        series = (series + 1 / n) * square
+    low = k * LN2_LOW + (2 * s * series + 2 * s)
+    return np.where(x == 0, -np.inf, k * LN2_HIGH + low)
+
+
+def xlogy(x: ArrayLike, y: ArrayLike) -> np.ndarray:
+    """x ln y, and 0 where x is 0, whatever y."""
+    return np.where(np.equal(x, 0), 0.0, x * log(np.where(np.equal(x, 0), 1.0, y)))
+
+
+def _power_and_tail(x: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """2^k and e^r - 1, with x = k ln 2 + r and |r| <= ln(2) / 2."""
+    x = np.clip(np.asarray(x, dtype=np.float64), LEAST, MOST)
+    k = np.rint(x * 1.44269504088896340736)
+    r = (x - k * LN2_HIGH) - k * LN2_LOW
+    series = np.zeros_like(r)
+    for n in range(13, 0, -1):  # Horner's rule for the sum of r^n / n!
+        series = (series + 1) * r * (1 / n)
+    return np.ldexp(1.0, k.astype(np.int64)), series
