@@ -1,7 +1,7 @@
-"""The plain implementation: document A as one would first write it, on `Policy.forward`.
+"""The plain implementation: document A as one would first write it, in PyTorch with autograd.
 
 Tests take it for the truth, and benchmarks measure ours against it. Tokens, advantages and weights
-mean the same as in the package.
+mean the same as in the package; what the package has as arrays are tensors here.
 """
 
 import copy
@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 import yaml
 from torch import Tensor, nn
@@ -17,82 +18,125 @@ from torch.nn import functional
 
 from rlvr.config.methods.grpo import GrpoSettings
 from rlvr.config.settings.whole import Config, load_config
-from rlvr.methods.grpo import Batch, completion_losses, reward_advantages
-from rlvr.policy.sampling import Rollout
-from rlvr.policy.transformer import Policy, initial_policy
-from rlvr.task.addition import COMPLETION_LENGTH, OUTPUT_CLASSES, draw_additions
+from rlvr.methods.grpo import Batch, reward_advantages
+from rlvr.policy.engines.torch.transformer import Transformer
+from rlvr.policy.parameters import initial_values
+from rlvr.policy.policy import Policy
+from rlvr.task.addition import COMPLETION_LENGTH, draw_additions
 from rlvr.task.rewards.exact import reward
+from rlvr.task.streams import stream
 from rlvr.task.teachers import demonstrations
 
 
-def completion_logits(policy: Policy, prompts: Tensor, completions: Tensor) -> Tensor:
+def module_of(policy: Policy) -> Transformer:
+    """A PyTorch module with the weights of a policy, in their kind of number."""
+    return Transformer(policy.settings, policy.values)
+
+
+def values_of(module: Transformer) -> np.ndarray:
+    """The weights of a module (parameters,)."""
+    return torch.cat([p.detach().flatten() for p in module.parameters()]).numpy()
+
+
+def completion_logits(module: Transformer, prompts: Tensor, completions: Tensor) -> Tensor:
     """Logits (n, 3, 13) of each token of `completions` (n, 3) after prompts (n, 7)."""
     sequences = torch.cat([prompts, completions[:, :-1]], dim=1)
-    return policy(sequences)[:, -COMPLETION_LENGTH:]
+    return module(sequences)[:, -COMPLETION_LENGTH:]
 
 
 def log_probs(
-    policy: Policy, prompts: Tensor, completions: Tensor, temperature: float = 1.0
+    module: Transformer, prompts: Tensor, completions: Tensor, temperature: float = 1.0
 ) -> Tensor:
     """Log-probabilities (n, 3) of the tokens of `completions` (n, 3) after prompts (n, 7)."""
-    every = (completion_logits(policy, prompts, completions) / temperature).log_softmax(dim=-1)
+    every = (completion_logits(module, prompts, completions) / temperature).log_softmax(dim=-1)
     return every.gather(-1, completions.unsqueeze(-1)).squeeze(-1)
 
 
-def sft_loss(policy: Policy, prompts: Tensor, completions: Tensor) -> Tensor:
+def sft_loss(module: Transformer, prompts: Tensor, completions: Tensor) -> Tensor:
     """Mean cross-entropy per token."""
-    logits = completion_logits(policy, prompts, completions)
+    logits = completion_logits(module, prompts, completions)
     return functional.cross_entropy(logits.flatten(0, 1), completions.flatten())
 
 
 def sft_step(
-    policy: Policy, optimizer: torch.optim.Optimizer, prompts: Tensor, completions: Tensor
-) -> None:
-    """One step of SFT."""
-    loss = sft_loss(policy, prompts, completions)
+    module: Transformer, optimizer: torch.optim.Optimizer, prompts: Tensor, completions: Tensor
+) -> float:
+    """One step of SFT; returns the loss."""
+    loss = sft_loss(module, prompts, completions)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+    return loss.item()
 
 
 @torch.no_grad()
 def rollout(
-    policy: Policy, prompts: Tensor, generator: torch.Generator, temperature: float = 1.0
-) -> Rollout:
-    """One completion after each of `prompts` (n, 7), token by token."""
-    uniforms = torch.rand((COMPLETION_LENGTH, len(prompts), OUTPUT_CLASSES), generator=generator)
+    module: Transformer, prompts: Tensor, uniforms: Tensor, temperature: float = 1.0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Completions, log-probabilities, entropies (n, 3), token by token, by uniforms (3, n)."""
     sequences, columns = prompts, []
     for uniform in uniforms:
-        every = (policy(sequences)[:, -1] / temperature).log_softmax(dim=-1)
-        tokens = (every - (-uniform.log()).log()).argmax(dim=-1, keepdim=True)
+        every = (module(sequences)[:, -1] / temperature).log_softmax(dim=-1)
+        below = every.exp().cumsum(dim=-1) <= uniform.unsqueeze(-1)
+        tokens = below[:, :-1].sum(dim=-1, keepdim=True)
         entropy = -(every.exp() * every).sum(dim=-1, keepdim=True)
         columns.append((tokens, every.gather(-1, tokens), entropy))
         sequences = torch.cat([sequences, tokens], dim=1)
-    return Rollout(*(torch.cat(column, dim=1) for column in zip(*columns, strict=True)))
+    completions, chosen, entropies = (torch.cat(c, dim=1) for c in zip(*columns, strict=True))
+    return completions, chosen, entropies
+
+
+def kl_estimate(log_probs_new: Tensor, log_probs_ref: Tensor, kl_estimator: str) -> Tensor:
+    """KL(policy || reference) estimated at each sampled token, nats."""
+    d = log_probs_ref - log_probs_new
+    return {"k1": -d, "k2": d.square() / 2, "k3": torch.expm1(d) - d}[kl_estimator]
+
+
+def completion_losses(
+    log_probs_new: Tensor, batch: Batch, settings: GrpoSettings, beta: float
+) -> tuple[Tensor, Tensor]:
+    """The clipped surrogate of each completion with its KL, and the share of its ratios clipped."""
+    log_probs_old, log_probs_ref, advantages = (
+        torch.from_numpy(array)
+        for array in (batch.log_probs_old, batch.log_probs_ref, batch.advantages)
+    )
+    log_ratio = log_probs_new - log_probs_old
+    if settings.ratio == "sequence":
+        log_ratio = log_ratio.sum(dim=1, keepdim=True)
+    ratio, a = log_ratio.exp(), advantages.to(log_ratio.dtype).unsqueeze(1)
+    low, high = 1 - settings.clip_epsilon_low, 1 + settings.clip_epsilon_high
+    clipped = ((ratio > high) & (a > 0)) | ((ratio < low) & (a < 0))
+    loss = -torch.minimum(ratio * a, ratio.clamp(low, high) * a).mean(dim=1)
+    if beta and settings.kl_placement == "loss":
+        kl = kl_estimate(log_probs_new, log_probs_ref, settings.kl_estimator)
+        loss = loss + beta * kl.sum(dim=1)
+    return loss, clipped.double().mean(dim=1)
 
 
 def update(
-    policy: Policy,
+    module: Transformer,
     optimizer: torch.optim.Optimizer,
     batch: Batch,
     settings: GrpoSettings,
     beta: float,
-    generator: torch.Generator,
+    generator: np.random.Generator,
 ) -> dict[str, float]:
     """Several epochs of minibatch steps, every completion in each."""
     clipped, norms = [], []
     for _ in range(settings.epochs):
-        order = torch.randperm(len(batch.advantages), generator=generator)
-        for indices in order.tensor_split(-(-len(order) // settings.minibatch_size)):
-            part = Batch(*(tensor[indices] for tensor in batch))
-            log_probs_new = log_probs(policy, part.prompts, part.completions, settings.temperature)
-            losses = completion_losses(log_probs_new, part, settings, beta)
+        order = generator.permutation(len(batch.advantages))
+        for indices in np.array_split(order, -(-len(order) // settings.minibatch_size)):
+            part = Batch(*(array[indices] for array in batch))
+            tokens = (torch.from_numpy(array) for array in (part.prompts, part.completions))
+            log_probs_new = log_probs(module, *tokens, settings.temperature)
+            losses, share = completion_losses(log_probs_new, part, settings, beta)
             optimizer.zero_grad()
-            losses.loss.mean().backward()
-            norm = nn.utils.clip_grad_norm_(policy.parameters(), settings.max_gradient_norm)
+            losses.mean().backward()
+            norms.append(
+                nn.utils.clip_grad_norm_(module.parameters(), settings.max_gradient_norm)
+            )
             optimizer.step()
-            norms.append(norm)
-            clipped.append(losses.clipped.double().mean())
+            clipped.append(share.mean())
     return {
         "clip_fraction": torch.stack(clipped).mean().item(),
         "gradient_norm": torch.stack(norms).double().mean().item(),
@@ -100,19 +144,19 @@ def update(
 
 
 @torch.no_grad()
-def greedy(policy: Policy, prompts: Tensor) -> Tensor:
+def greedy(module: Transformer, prompts: Tensor) -> Tensor:
     """The most likely token at each step, (n, 3); of tied logits the lowest token."""
     sequences = prompts
     for _ in range(COMPLETION_LENGTH):
-        tokens = policy(sequences)[:, -1].argmax(dim=-1, keepdim=True)
+        tokens = module(sequences)[:, -1].argmax(dim=-1, keepdim=True)
         sequences = torch.cat([sequences, tokens], dim=1)
     return sequences[:, -COMPLETION_LENGTH:]
 
 
-def sampled_accuracy(policy: Policy, generator: torch.Generator) -> tuple[float, float]:
+def sampled_accuracy(module: Transformer, generator: np.random.Generator) -> tuple[float, float]:
     """Greedy accuracy on 2,048 random prompts, all of them and those with a carry."""
     asked = draw_additions(2_048, generator)
-    rewards = reward(asked, greedy(policy, asked.prompts()))
+    rewards = reward(asked, greedy(module, torch.from_numpy(asked.prompts())).numpy())
     return rewards.mean().item(), rewards[asked.carry()].mean().item()
 
 
@@ -121,39 +165,35 @@ def document_a(config: Config) -> list[float]:
     accuracies = []
     for seed in config.seeds:
         for teacher, recipe in (("weak", "base"), ("cold", "short")):
-            generator = torch.Generator().manual_seed(seed)
-            policy = initial_policy(config.policy, seed)
-            optimizer = torch.optim.Adam(policy.parameters(), lr=config.sft.learning_rate)
+            generator = stream(seed, "plain")
+            module = Transformer(config.policy, initial_values(config.policy, seed))
+            optimizer = torch.optim.Adam(module.parameters(), lr=config.sft.learning_rate)
             for _ in range(config.sft.steps):
                 asked = draw_additions(config.sft.batch_size, generator)
                 shown = demonstrations(config.teachers[teacher], asked, generator)
-                sft_step(policy, optimizer, asked.prompts(), shown)
+                sft_step(module, optimizer, *map(torch.from_numpy, (asked.prompts(), shown)))
 
             settings = config.job(recipe).grpo
             temperature = settings.temperature
-            reference = copy.deepcopy(policy).requires_grad_(False)
-            optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate)
+            reference = copy.deepcopy(module).requires_grad_(False)
+            optimizer = torch.optim.Adam(module.parameters(), lr=settings.learning_rate)
             for iteration in range(1, settings.iterations + 1):
                 asked = draw_additions(settings.prompts_per_iteration, generator)
                 asked = asked.repeated(settings.group_size)
                 prompts = asked.prompts()
-                sampled = rollout(policy, prompts, generator, temperature)
+                tokens = torch.from_numpy(prompts)
+                uniforms = torch.from_numpy(generator.random((COMPLETION_LENGTH, len(prompts))))
+                completions, old, _ = rollout(module, tokens, uniforms, temperature)
                 with torch.no_grad():  # for the KL that is shown
-                    log_probs_ref = log_probs(reference, prompts, sampled.completions, temperature)
-                rewards = reward(asked, sampled.completions)
-                groups = rewards.view(-1, settings.group_size)
-                advantages = reward_advantages(groups, settings).flatten()
-                batch = Batch(
-                    prompts,
-                    sampled.completions,
-                    sampled.log_probs,
-                    log_probs_ref,
-                    rewards,
-                    advantages,
-                )
-                update(policy, optimizer, batch, settings, 0.0, generator)
-                if iteration % settings.evaluate_every == 0:
-                    accuracy, _ = sampled_accuracy(policy, generator)
+                    ref = log_probs(reference, tokens, completions, temperature)
+                rewards = reward(asked, completions.numpy())
+                groups = rewards.reshape(-1, settings.group_size)
+                advantages = reward_advantages(groups, settings).ravel()
+                arrays = (tensor.numpy() for tensor in (completions, old, ref))
+                batch = Batch(prompts, *arrays, rewards, advantages)
+                update(module, optimizer, batch, settings, 0.0, generator)
+                if iteration % 5 == 0:  # as document A does it
+                    accuracy, _ = sampled_accuracy(module, generator)
             accuracies.append(accuracy)
     return accuracies
 

@@ -8,16 +8,17 @@ from typing import Any
 
 import half_trained as half_trained_policy
 import pytest
+import helpers
 import torch
 import yaml
-from helpers import ROOT, SMALL, forget_digests
+from helpers import ROOT, forget_digests
 from hypothesis import settings as hypothesis_settings
 from xdist.scheduler import LoadScopeScheduling
 
 from rlvr.config.settings.whole import Config, load_config
 from rlvr.jobs import digest as source_digest
-from rlvr.policy.checkpoints import load_policy
-from rlvr.policy.transformer import Policy, initial_policy
+from rlvr.policy.checkpoints import read_checkpoint
+from rlvr.policy.engines.compiled import CompiledPolicy
 
 torch.set_num_threads(1)
 # Examples are derived from the test, so that a red run is red again; no deadline on busy machines.
@@ -74,12 +75,13 @@ def config(raw_config: dict) -> Config:
 
 
 @pytest.fixture
-def small_policy() -> Policy:
+def small_policy() -> CompiledPolicy:
     """A small policy in float64, as initialised."""
-    return initial_policy(SMALL, seed=0).double()
+    return helpers.small_policy()
 
 
 @pytest.fixture
-def half_trained() -> Policy:
+def half_trained() -> CompiledPolicy:
     """A full-size policy that is right on some prompts and wrong on others, the same everywhere."""
-    return load_policy(half_trained_policy.PATH)[0].requires_grad_(False)
+    checkpoint = read_checkpoint(half_trained_policy.PATH)
+    return CompiledPolicy(checkpoint.settings, checkpoint.values)

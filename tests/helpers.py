@@ -2,17 +2,20 @@
 
 from pathlib import Path
 
+import numpy as np
 import yaml
 
 from rlvr.config.methods.grpo import GrpoSettings
 from rlvr.config.methods.sft import SftSettings
 from rlvr.config.settings.policy import PolicySettings
 from rlvr.jobs import digest
+from rlvr.policy.engines.compiled import CompiledPolicy
+from rlvr.policy.parameters import initial_values, named
 
 ROOT = Path(__file__).parent.parent
 TINY = ROOT / "tests" / "tiny.yaml"
 FULL_SIZE = PolicySettings(width=64, heads=4, feed_forward=128, layers=2)
-SMALL = PolicySettings(width=8, heads=2, feed_forward=16, layers=2)
+SMALL = PolicySettings(width=16, heads=2, feed_forward=16, layers=2)
 
 
 def config_yaml() -> dict:
@@ -61,6 +64,7 @@ def grpo_settings(**changes) -> GrpoSettings:
         "max_gradient_norm": 1.0,
         "advantage_epsilon": 1e-4,
         "zero_signal_std": 1e-6,
+        "evaluate_first": 0,
         "evaluate_every": 2,
     }
     return GrpoSettings(**config_yaml()["grpo"] | tiny | changes)
@@ -70,6 +74,20 @@ def sft_settings(**changes) -> SftSettings:
     """Settings of a small SFT run, some of them changed; new ones are as in config.yaml."""
     small = {"learning_rate": 3e-3, "steps": 50, "batch_size": 64}
     return SftSettings(**config_yaml()["sft"] | small | changes)
+
+
+CPU = {"engine": "compiled", "device": "cpu"}
+"""The settings of what computes, in a job."""
+
+
+def small_policy(seed: int = 0, settings: PolicySettings = SMALL) -> CompiledPolicy:
+    """A policy in float64, as initialised."""
+    return CompiledPolicy(settings, initial_values(settings, seed).astype(np.float64))
+
+
+def weights_of(policy: CompiledPolicy) -> dict[str, np.ndarray]:
+    """Views of a policy's weights by name, to look at or to change."""
+    return named(policy.values, policy.settings)
 
 
 def forget_digests() -> None:

@@ -1,8 +1,10 @@
-"""exp and log that are the same bytes on every machine, in double precision.
+"""exp, log and roots that are the same bytes on every machine, in double precision.
 
 NumPy's and the C library's differ in their last bits between processors. These are made of single
 additions, products and divisions of arrays alone, which IEEE 754 rounds alike everywhere.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,6 +45,13 @@ def log(x: ArrayLike) -> np.ndarray:
 def xlogy(x: ArrayLike, y: ArrayLike) -> np.ndarray:
     """x ln y, and 0 where x is 0, whatever y."""
     return np.where(np.equal(x, 0), 0.0, x * log(np.where(np.equal(x, 0), 1.0, y)))
+
+
+def root(falling: Callable[[float], float], low: float, high: float) -> float:
+    """Where a falling function is 0 between two numbers, to the last bit, by halving."""
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
+    return low
 
 
 def _power_and_tail(x: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -77,10 +77,10 @@ CLAIMS = (
         source="B",
         key="climb_together",
         statement="figure 4: mean group reward and greedy accuracy climb together "
-        "(correlation over 300 iterations, rewards over 25)",
+        "(correlation over every fifth of 300 iterations, rewards over 25)",
         unit="correlation",
         document=(),
-        measure=per_seed(PARTIAL, correlation("reward_mean", "accuracy", 25, LAST)),
+        measure=per_seed(PARTIAL, correlation("reward_mean", "accuracy", 25, 5, LAST)),
         low=0.8,
         high=1.0,
         reason="two thirds of the variance in common",

@@ -4,7 +4,7 @@ A measurement takes a run's rows, indexed by iteration; `per_seed` applies it to
 """
 
 from collections.abc import Callable
-from math import inf, nan
+from math import inf, nan, sqrt
 
 import pandas as pd
 
@@ -65,8 +65,8 @@ def noise(column: str, last: int) -> Callable[[Run], float]:
     return lambda run: run[column].loc[rows].diff().std() if last in run.index else nan
 
 
-def correlation(one: str, other: str, window: int, last: int) -> Callable[[Run], float]:
-    """Pearson correlation, over the evaluated iterations to `last`, of two columns.
+def correlation(one: str, other: str, window: int, every: int, last: int) -> Callable[[Run], float]:
+    """Pearson correlation, over every so many iterations to `last`, of two columns.
 
     `one` is a noisy one of single batches: its mean over the `window` iterations up to each.
     """
@@ -74,7 +74,11 @@ def correlation(one: str, other: str, window: int, last: int) -> Callable[[Run],
     def measure(run: Run) -> float:
         smooth = run[one].loc[1:last].rolling(window).mean()
         pairs = pd.DataFrame({"one": smooth, "other": run[other]}).dropna()
-        return float(pairs["one"].corr(pairs["other"])) if last in run.index else nan
+        pairs = pairs[pairs.index % every == 0]
+        x, y = ((pairs[name] - pairs[name].mean()).to_numpy() for name in ("one", "other"))
+        # Not pandas' own, whose sums of products some processors round otherwise.
+        spread = sqrt((x * x).sum() * (y * y).sum())
+        return float((x * y).sum() / spread) if last in run.index and spread else nan
 
     return measure
 

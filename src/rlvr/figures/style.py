@@ -30,6 +30,7 @@ RC = {
     "grid.linestyle": "--",
     "grid.linewidth": 0.6,
     "figure.constrained_layout.use": True,
+    "pdf.compression": 0,  # Pythons come with different zlibs, and those write different bytes
     "pdf.fonttype": 42,  # embedded as TrueType, so that text stays text
     "savefig.dpi": 200,
 }

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 LEFT_OUT = ("rlvr.config.methods.", "rlvr.config.settings.", "rlvr.jobs.progress.")
 
 # Numbers and pictures come from these; the rest only carries settings from place to place.
-COMPUTING = {"matplotlib", "numpy", "pandas", "pyarrow", "safetensors", "scipy", "torch"}
+COMPUTING = {"matplotlib", "mpmath", "numpy", "pandas", "pyarrow", "safetensors", "torch"}
 
 
 @functools.cache

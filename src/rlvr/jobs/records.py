@@ -103,7 +103,8 @@ def write_parquet(
         )
     table = table.cast(schema).replace_schema_metadata({"provenance": json.dumps(provenance)})
     with replacing(path) as partial:
-        pq.write_table(table, partial)
+        # Not Snappy, whose bytes differ between processors.
+        pq.write_table(table, partial, compression="zstd")
 
 
 def read_parquet(path: Path, schema: pa.Schema) -> tuple[pa.Table, dict[str, Any]]:

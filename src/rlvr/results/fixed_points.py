@@ -5,11 +5,10 @@ gradient of standardised rewards pushes x with the force `signal`; the KL pulls 
 """
 
 from collections.abc import Callable
-from math import log
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import binom
+
+from rlvr.elementary import exp, log, root
 
 EDGE = 1e-9  # p is looked for between q and 1, this far from both
 
@@ -19,14 +18,16 @@ def signal(p: float, group_size: int, advantage_epsilon: float) -> float:
 
     m = k / G is a group's mean reward, s its standard deviation with Bessel's correction.
     """
-    m = np.arange(group_size + 1) / group_size
+    k = np.arange(group_size + 1)
+    m = k / group_size
     s = np.sqrt(m * (1 - m) * group_size / (group_size - 1))
-    weights = binom.pmf(np.arange(group_size + 1), group_size, p)
-    return float(weights @ (m * (1 - m) / (s + advantage_epsilon)))
+    ways = np.concatenate([[0.0], log((group_size - k[:-1]) / k[1:]).cumsum()])  # ln of G over k
+    weights = exp(ways + k * log(p) + (group_size - k) * log(1 - p))
+    return float((weights * m * (1 - m) / (s + advantage_epsilon)).sum())
 
 
 def _logit(p: float) -> float:
-    return log(p / (1 - p))
+    return float(log(p / (1 - p)))
 
 
 def rest_advantage(q: float, beta: float, group_size: int, advantage_epsilon: float) -> float:
@@ -59,4 +60,4 @@ def _crossing(force: Callable[[float], float], q: float) -> float:
     low, high = q + EDGE, 1 - EDGE
     if low >= high or force(low) <= 0:
         return q
-    return brentq(force, low, high) if force(high) < 0 else 1.0
+    return root(force, low, high) if force(high) < 0 else 1.0

@@ -1,11 +1,17 @@
-"""Means, intervals and bounds over a few seeds. Each is a small pure function."""
+"""Means, intervals and bounds over a few seeds. Each is a small pure function.
 
+Quantiles come from mpmath, which computes with integers: the same bytes on every machine.
+"""
+
+import functools
 from collections.abc import Sequence
-from math import exp, inf, isinf, nan, sqrt
+from math import inf, isinf, nan, sqrt
 from typing import NamedTuple
 
+import mpmath
 import numpy as np
-from scipy import special, stats
+
+from rlvr.elementary import exp, root
 
 ANYTHING = (-inf, inf)
 
@@ -47,7 +53,7 @@ def mean_interval(
         return Interval(mean, nan, nan, "none")
     if np.ptp(sample) == 0:
         return Interval(mean, mean, mean, "t")
-    t = special.stdtrit(n - 1, (1 + confidence) / 2)
+    t = t_quantile((1 + confidence) / 2, n - 1)
     return Interval(mean, *_ends(mean, float(t * sample.std(ddof=1)) / sqrt(n), *within))
 
 
@@ -58,9 +64,9 @@ def _ends(mean: float, half: float, low: float, high: float) -> tuple[float, flo
         return mean - half, min(mean + half, max(high, mean)), "t"
     above, below = mean - low, high - mean
     if isinf(high):
-        factor = _exp(half / above)
+        factor = float(exp(half / above))
         return low + above / factor, low + above * factor, "log t"
-    factor = _exp(half / above + half / below)
+    factor = float(exp(half / above + half / below))
     width = high - low
     return (
         low + width * above / (above + below * factor),
@@ -69,15 +75,32 @@ def _ends(mean: float, half: float, low: float, high: float) -> tuple[float, flo
     )
 
 
-def _exp(x: float) -> float:
-    """exp(x), or the largest power of e that a float can hold."""
-    return exp(min(x, 700.0))
-
-
 def failure_rate_bound(failures: int, trials: int, confidence: float) -> float:
     """Exact one-sided upper bound (Clopper-Pearson) of a rate, from `failures` in `trials`.
 
     With no failure in 3 trials a rate up to 0.632 is still compatible at 95 %.
     """
-    test = stats.binomtest(failures, trials, alternative="less")
-    return float(test.proportion_ci(confidence, method="exact").high)
+    if failures == trials:
+        return 1.0
+
+    def doubt(rate: float) -> mpmath.mpf:
+        """How much likelier than 1 - confidence so few failures are, at this rate."""
+        seen = mpmath.betainc(failures + 1, trials - failures, rate, 1, regularized=True)
+        return seen - (1 - confidence)
+
+    return root(doubt, 0.0, 1.0)
+
+
+@functools.cache
+def t_quantile(probability: float, degrees: int) -> float:
+    """The quantile of Student's t distribution, of a probability above 1/2."""
+
+    def beyond(t: float) -> mpmath.mpf:
+        """How much likelier than 1 - probability a larger value is."""
+        x = degrees / (degrees + mpmath.mpf(t) ** 2)
+        return mpmath.betainc(degrees / 2, 0.5, 0, x, regularized=True) / 2 - (1 - probability)
+
+    high = 1.0
+    while beyond(high) > 0:
+        high *= 2
+    return root(beyond, 0.0, high)

@@ -4,7 +4,9 @@ On a carry prompt the SFT policy says the truth with probability q, else the no-
 every other prompt the two agree.
 """
 
-from math import log
+from math import prod
+
+from rlvr.elementary import log
 
 CARRY_SHARE = 1 - 0.55**2
 """Share of prompts on which the no-carry answer is wrong: 0.6975, by counting digit pairs."""
@@ -22,7 +24,7 @@ def sampled_accuracy(q: float) -> float:
 
 def zero_signal_fraction(q: float, group_size: int) -> float:
     """Expected share of groups in which all `group_size` rewards are equal."""
-    return 1 - CARRY_SHARE + CARRY_SHARE * (q**group_size + (1 - q) ** group_size)
+    return 1 - CARRY_SHARE + CARRY_SHARE * (_power(q, group_size) + _power(1 - q, group_size))
 
 
 def kl_floor(q: float, p: float = 1.0) -> float:
@@ -34,6 +36,11 @@ def kl_floor(q: float, p: float = 1.0) -> float:
     def term(new: float, old: float) -> float:
         if new == 0:
             return 0.0
-        return new * log(new / old) if old else float("inf")
+        return new * float(log(new / old)) if old else float("inf")
 
     return CARRY_SHARE * (term(p, q) + term(1 - p, 1 - q))
+
+
+def _power(base: float, exponent: int) -> float:
+    """By products, which every machine rounds alike."""
+    return prod([base] * exponent)
