@@ -2,14 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
-import torch
 from helpers import FULL_SIZE, ROOT
 
 from rlvr.config.values import PROMPTS
 from rlvr.figures import fig5_kl_anchor
 from rlvr.figures.kl_sweep import MOST_RATES
-from rlvr.policy.transformer import Policy
+from rlvr.policy.parameters import parameter_count
 from rlvr.results import theory
 from rlvr.task.addition import all_additions
 from rlvr.task.splits import split_prompts
@@ -42,7 +42,7 @@ def both_ways(q, group_size):
 
 
 SENTENCES = [
-    ("README.md", f"a Transformer with {Policy(FULL_SIZE).parameter_count():,} parameters"),
+    ("README.md", f"a Transformer with {parameter_count(FULL_SIZE):,} parameters"),
     ("docs/templates/fig1_rlvr_overturns.md", f"of which {CARRY.sum():,} need a carry"),
     ("docs/templates/fig2_unhackable_reward.md", f"{theory.CARRY_SHARE:.4f} ln(1/q)"),
     (
@@ -75,9 +75,9 @@ def test_what_is_held_out(config):
     split = split_prompts(config.teachers["partial"].split)
     words = "{:,} prompts to train on, {:,} for validation, {:,} held out".format(*map(len, split))
     assert words in page("docs/templates/fig4_partial_sft.md")
-    seen = torch.cat([split.train, split.validation])
+    seen = np.concatenate([split.train, split.validation])
     mirrors = 100 * (seen % 100) + seen // 100
-    assert not torch.isin(split.exam, torch.cat([seen, mirrors])).any()
+    assert not np.isin(split.exam, np.concatenate([seen, mirrors])).any()
     words = "what is held out has been seen in neither order"
     assert words in page("docs/templates/fig4_partial_sft.md")
 

@@ -8,11 +8,11 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rlvr.errors import UserError
@@ -32,14 +32,16 @@ def column(
 
 def columns_not_finite(table: pa.Table, schema: pa.Schema) -> list[str]:
     """Names of the columns of `schema` that hold nan or inf in `table` and must not."""
-    names = []
-    for field in schema:
-        values = table[field.name]
-        if pa.types.is_list(values.type):
-            values = pc.list_flatten(values)
-        if pa.types.is_floating(values.type) and b"not_finite" not in field.metadata:
-            names += [field.name] if pc.any(pc.invert(pc.is_finite(values))).as_py() else []
-    return names
+    checked = [field for field in schema if b"not_finite" not in field.metadata]
+    return [field.name for field in checked if not _finite(table[field.name].to_pylist())]
+
+
+def _finite(values: Iterable[Any]) -> bool:
+    """Whether all numbers among values, and in lists of them, are finite."""
+    return all(
+        _finite(value) if isinstance(value, list) else not isinstance(value, float) or isfinite(value)
+        for value in values
+    )
 
 
 def provenance(

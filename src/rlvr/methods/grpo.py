@@ -22,7 +22,7 @@ from rlvr.methods.run_stage import RunStage, read_start
 from rlvr.policy.exam import averages, grade, kl_floor, prepare_exam
 from rlvr.policy.policy import Optimizer, Policy
 from rlvr.policy.sampling import rollout
-from rlvr.task.addition import draw_additions
+from rlvr.task.addition import COMPLETION_LENGTH, draw_additions
 from rlvr.task.rewards import rewards_by
 from rlvr.task.splits import Split
 from rlvr.task.streams import stream
@@ -113,16 +113,17 @@ def completion_losses(
         log_ratio = log_ratio.sum(axis=1, keepdims=True)
     ratio, advantages = exp(log_ratio), batch.advantages[:, np.newaxis]
     low, high = 1 - settings.clip_epsilon_low, 1 + settings.clip_epsilon_high
-    loss = -np.minimum(ratio * advantages, ratio.clip(low, high) * advantages).mean(axis=1)
+    objective, ratios = ratio * advantages, ratio.shape[1]
+    within = np.minimum(np.maximum(ratio, low), high) * advantages
+    loss = -np.minimum(objective, within).sum(axis=1) / ratios
     clipped = ((ratio > high) & (advantages > 0)) | ((ratio < low) & (advantages < 0))
-    slopes = np.where(clipped, 0, -ratio * advantages) / ratio.shape[1]
-    slopes = np.broadcast_to(slopes, log_probs_new.shape)
+    slopes = np.where(clipped, 0, -objective / ratios) * np.ones(COMPLETION_LENGTH)
     if beta and settings.kl_placement == "loss":
         kl, kl_slopes = kl_estimate(
             log_probs_new.astype(np.float64), batch.log_probs_ref, settings.kl_estimator
         )
         loss, slopes = loss + beta * kl.sum(axis=1), slopes + beta * kl_slopes
-    return Losses(loss, slopes, clipped.mean(axis=1))
+    return Losses(loss, slopes, clipped.sum(axis=1) / ratios)
 
 
 def collect(

@@ -42,7 +42,12 @@ def parameter_count(settings: PolicySettings) -> int:
 
 
 def named(values: np.ndarray, settings: PolicySettings) -> dict[str, np.ndarray]:
-    """Views of the flat vector (parameters,), one per parameter."""
+    """Views of the flat vector (parameters,), one per parameter.
+
+    Raises a `ValueError` where it is not as long as they are.
+    """
+    if values.shape != (count := parameter_count(settings),):
+        raise ValueError(f"a policy of {settings!r} has {count} weights, not {values.shape}")
     views, start = {}, 0
     for name, shape in parameter_shapes(settings).items():
         views[name] = values[start : start + math.prod(shape)].reshape(shape)

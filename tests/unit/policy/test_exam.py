@@ -1,62 +1,70 @@
 """Exact evaluation against decoding token by token, on all 10,000 prompts, and the KL floor."""
 
-import copy
 import math
 
+import numpy as np
 import plain
 import pytest
 import torch
-from helpers import FULL_SIZE, SMALL
+from helpers import FULL_SIZE, small_policy, weights_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr.config.values import PROMPTS
-from rlvr.policy.exam import Grades, averages, grade, kl_floor, prepare_exam
-from rlvr.policy.transformer import initial_policy
+from rlvr.policy.engines.compiled import CompiledPolicy
+from rlvr.policy.exam import averages, grade, kl_floor, prepare_exam
+from rlvr.policy.policy import Grades
 from rlvr.task.addition import additions, all_additions
 from rlvr.task.rewards.exact import reward
 
-ALL = torch.arange(PROMPTS)
+ALL = np.arange(PROMPTS)
 COMPLETIONS = torch.cartesian_prod(*[torch.arange(13)] * 3)
 
 
 def grade_all(policy, temperature=1.0):
-    return grade(policy, prepare_exam(ALL, policy.head.weight), temperature)
+    return grade(policy, prepare_exam(ALL), temperature)
+
+
+def in_float64(policy):
+    return CompiledPolicy(policy.settings, policy.values.astype(np.float64))
+
+
+def decoded(policy, asked):
+    """What plain decoding earns, token by token."""
+    prompts = torch.from_numpy(asked.prompts())
+    return reward(asked, plain.greedy(plain.module_of(policy), prompts).numpy())
 
 
 def test_equals_greedy_decoding_token_by_token(half_trained):
-    policy = copy.deepcopy(half_trained).double()
-    asked = all_additions()
-    decoded = reward(asked, plain.greedy(policy, asked.prompts()))
-    assert 0.1 < decoded.mean() < 0.9
+    policy = in_float64(half_trained)
+    right = decoded(policy, all_additions())
+    assert 0.1 < right.mean() < 0.9
     for temperature in (1.0, 0.7):  # which changes nothing here
-        assert torch.equal(grade_all(policy, temperature).correct, decoded.bool())
+        assert np.array_equal(grade_all(policy, temperature).correct, right)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_success_probability_is_that_of_the_right_answer(half_trained, temperature):
-    policy = copy.deepcopy(half_trained).double()
+    policy = in_float64(half_trained)
     asked = all_additions()
     grades = grade_all(policy, temperature)
-    prompts, truth = asked.prompts(), asked.solutions()
-    log_probs = plain.log_probs(policy, prompts, truth, temperature).sum(dim=1)
-    torch.testing.assert_close(grades.success_probability, log_probs.exp(), rtol=1e-11, atol=1e-15)
+    prompts, truth = (torch.from_numpy(x) for x in (asked.prompts(), asked.solutions()))
+    with torch.no_grad():
+        log_probs = plain.log_probs(plain.module_of(policy), prompts, truth, temperature)
+    expected = log_probs.sum(dim=1).exp()
+    np.testing.assert_allclose(grades.success_probability, expected, rtol=1e-11, atol=1e-15)
 
 
 def test_any_prompts_in_any_order(half_trained):
     """The grades on some prompts are those on all prompts, picked."""
-    policy = copy.deepcopy(half_trained).double()
-    chosen = torch.randperm(PROMPTS, generator=torch.Generator().manual_seed(0))[:777]
-    grades = grade(policy, prepare_exam(chosen, policy.head.weight))
-    everything = grade_all(policy)
-    assert torch.equal(grades.correct, everything.correct[chosen])
-    torch.testing.assert_close(
-        grades.success_probability, everything.success_probability[chosen], rtol=1e-11, atol=1e-15
-    )
+    chosen = np.random.default_rng(0).permutation(PROMPTS)[:777]
+    grades = grade(half_trained, prepare_exam(chosen))
+    for some, everything in zip(grades, grade_all(half_trained), strict=True):
+        assert np.array_equal(some, everything[chosen])
 
 
 def test_means_are_over_all_and_over_carry_prompts(half_trained):
-    exam = prepare_exam(ALL, half_trained.head.weight)
+    exam = prepare_exam(ALL)
     grades = grade(half_trained, exam)
     metrics, (correct, probability) = averages(grades, exam), grades
     carry = all_additions().carry()
@@ -70,26 +78,23 @@ def test_means_are_over_all_and_over_carry_prompts(half_trained):
 
 def test_of_tied_logits_the_lowest_token_wins():
     """In decoding too: with all logits equal both say 000, which is right for 00+00 alone."""
-    policy = initial_policy(FULL_SIZE, seed=0).requires_grad_(False)
-    policy.head.weight.zero_()
-    policy.head.bias.zero_()
+    policy = small_policy(settings=FULL_SIZE)
+    weights = weights_of(policy)
+    weights["head.weight"][:] = weights["head.bias"][:] = 0
     asked = all_additions()
     right, probability = grade_all(policy)
-    assert right.nonzero().flatten().tolist() == [0]
-    assert torch.equal(right, reward(asked, plain.greedy(policy, asked.prompts())).bool())
+    assert np.flatnonzero(right).tolist() == [0]
+    assert np.array_equal(right, decoded(policy, asked))
     assert probability[0].item() == pytest.approx(13**-3)
-    policy.head.bias[0] = policy.head.bias[7] = 1.0  # a tie of two
-    assert torch.equal(
-        grade_all(policy).correct,
-        reward(asked, plain.greedy(policy, asked.prompts())).bool(),
-    )
+    weights["head.bias"][[0, 7]] = 1.0  # a tie of two
+    assert np.array_equal(grade_all(policy).correct, decoded(policy, asked))
 
 
 # --- The least KL ---------------------------------------------------------------------------------
 
 
 def succeeding(*probabilities):
-    probabilities = torch.tensor(probabilities, dtype=torch.float64)
+    probabilities = np.array(probabilities)
     return Grades(probabilities > 0.5, probabilities)
 
 
@@ -120,16 +125,17 @@ def test_kl_floor_is_finite_where_the_start_is_certain():
 @settings(max_examples=15)
 def test_kl_floor_is_never_above_the_exact_kl(seed, other_seed, sharpness, temperature):
     """Of two policies, by enumeration of all 2,197 grades to a few prompts."""
-    policy, start = (initial_policy(SMALL, seed=s).double() for s in (seed, other_seed))
-    with torch.no_grad():
-        policy.head.weight *= sharpness
-    chosen = torch.tensor([0, 1234, 9999])
-    exam = prepare_exam(chosen, policy.head.weight)
+    policy, start = (small_policy(seed=s) for s in (seed, other_seed))
+    weights_of(policy)["head.weight"][:] *= sharpness
+    chosen = np.array([0, 1234, 9999])
+    exam = prepare_exam(chosen)
     floor = kl_floor(*(grade(one, exam, temperature) for one in (policy, start)))
-    prompts = additions(chosen).prompts().repeat_interleave(len(COMPLETIONS), dim=0)
+    prompts = torch.from_numpy(additions(chosen).prompts().repeat(len(COMPLETIONS), axis=0))
     with torch.no_grad():
         log_p, log_p0 = (
-            plain.log_probs(one, prompts, COMPLETIONS.repeat(3, 1), temperature).sum(dim=1)
+            plain.log_probs(
+                plain.module_of(one), prompts, COMPLETIONS.repeat(3, 1), temperature
+            ).sum(dim=1)
             for one in (policy, start)
         )
     exact = (log_p.exp() * (log_p - log_p0)).sum().item() / 3
@@ -138,8 +144,6 @@ def test_kl_floor_is_never_above_the_exact_kl(seed, other_seed, sharpness, tempe
 
 def test_the_floor_is_finite_where_success_was_next_to_impossible():
     """As at a very low temperature: probabilities underflow to 0."""
-    right = torch.tensor([False, False])
-    start = Grades(right, torch.tensor([0.0, 0.0]).double())
-    never, sometimes = (Grades(right, torch.tensor([0.0, p]).double()) for p in (0.0, 0.5))
+    start, never, sometimes = succeeding(0.0, 0.0), succeeding(0.0, 0.0), succeeding(0.0, 0.5)
     assert kl_floor(never, start) == 0
     assert 100 < kl_floor(sometimes, start) < 400

@@ -3,8 +3,8 @@
 import math
 import re
 
+import numpy as np
 import pytest
-import torch
 from helpers import ROOT
 
 from rlvr.config.settings.names import REWARDS
@@ -17,7 +17,7 @@ from rlvr.task.rewards.exact import reward
 def test_exact_agrees_with_integer_addition_on_every_prompt():
     asked = all_additions()
     # Every fourth completion is the sum, every fourth the no-carry one, the others anything.
-    completions = digits(torch.randint(1000, (10_000,), generator=torch.Generator().manual_seed(0)))
+    completions = digits(np.random.default_rng(0).integers(1000, size=10_000))
     completions[::4] = asked.solutions()[::4]
     completions[1::4] = asked.no_carry_completions()[1::4]
     said = ["".join(map(str, tokens)) for tokens in completions.tolist()]
@@ -28,32 +28,32 @@ def test_exact_agrees_with_integer_addition_on_every_prompt():
 
 
 def test_exact_rejects_tokens_that_are_no_digits():
-    asked = Additions(torch.tensor([1]), torch.tensor([1]))
+    asked = Additions(np.array([1]), np.array([1]))
     for wrong in ([0, 0, 12], [11, 0, 2], [0, 10, 2], [2, 0, 0]):
-        assert reward(asked, torch.tensor([wrong])).item() == 0.0
-    assert reward(asked, torch.tensor([[0, 0, 2]])).item() == 1.0
+        assert reward(asked, np.array([wrong])).item() == 0.0
+    assert reward(asked, np.array([[0, 0, 2]])).item() == 1.0
 
 
 @pytest.mark.parametrize("name", REWARDS)
 def test_every_reward_gives_a_number_from_0_to_1_for_each_completion(name):
     asked = all_additions()
-    for completions in (asked.solutions(), torch.full((10_000, 3), 12)):
-        assert rewards_by(name, asked, completions).dtype == torch.float32, f"{name}: use .float()"
+    for completions in (asked.solutions(), np.full((10_000, 3), 12)):
+        assert rewards_by(name, asked, completions).shape == (10_000,)
 
 
 @pytest.mark.parametrize(
     ("rewards", "said"),
     [
-        (torch.tensor([0.0, 1.5]), r"\(2,\) numbers from 0 to 1\.5"),
-        (torch.tensor([-1.0, 0.0]), "numbers from -1 to 0"),
-        (torch.tensor([0.0, math.nan]), "nan"),
-        (torch.tensor([[0.0], [1.0]]), r"To 2 of them it gave \(2, 1\) numbers"),
-        (torch.tensor(1.0), r"gave \(\) numbers"),
+        (np.array([0.0, 1.5]), r"\(2,\) numbers from 0 to 1\.5"),
+        (np.array([-1.0, 0.0]), "numbers from -1 to 0"),
+        (np.array([0.0, math.nan]), "nan"),
+        (np.array([[0.0], [1.0]]), r"To 2 of them it gave \(2, 1\) numbers"),
+        (np.array(1.0), r"gave \(\) numbers"),
     ],
 )
 def test_a_reward_that_gives_anything_else_is_refused(monkeypatch, rewards, said):
     monkeypatch.setattr(exact, "reward", lambda *_: rewards)
-    asked = Additions(torch.tensor([1, 2]), torch.tensor([3, 4]))
+    asked = Additions(np.array([1, 2]), np.array([3, 4]))
     with pytest.raises(UserError, match=f"the reward exact must give one number.*{said}"):
         rewards_by("exact", asked, asked.solutions())
 

@@ -1,11 +1,10 @@
 """Splits of the prompts: which are trained on, which stop SFT, and which are reported on."""
 
-import copy
-
+import numpy as np
 import plain
 import pytest
 import torch
-from helpers import FULL_SIZE, SMALL, grpo_settings, sft_settings
+from helpers import CPU, FULL_SIZE, SMALL, grpo_settings, sft_settings
 
 from rlvr.config.methods.grpo import GrpoJob
 from rlvr.config.methods.sft import SftJob
@@ -14,8 +13,8 @@ from rlvr.config.settings.teachers import SplitSettings, StoppingSettings, Teach
 from rlvr.config.values import PROMPTS
 from rlvr.errors import UserError
 from rlvr.methods import grpo, sft
-from rlvr.policy.transformer import Policy
-from rlvr.task.addition import Additions, additions, all_additions, digits
+from rlvr.policy.engines.compiled import CompiledPolicy
+from rlvr.task.addition import additions, all_additions
 from rlvr.task.rewards.exact import reward
 from rlvr.task.splits import split_prompts
 
@@ -24,7 +23,7 @@ SPLIT = SplitSettings(validation=1000, held_out=600)
 
 def sft_job(steps=40, stopping=None, split=SPLIT, policy=SMALL, **changes):
     return SftJob(
-        device="cpu",
+        **CPU,
         policy=policy,
         teacher=TeacherSettings(truth_probability=1.0, split=split, stopping=stopping),
         sft=sft_settings(**{"steps": steps, "batch_size": 256} | changes),
@@ -39,8 +38,8 @@ def test_parts_have_the_sizes_asked_for_and_share_no_prompt(validation, held_out
     split = split_prompts(SplitSettings(validation=validation, held_out=held_out))
     sizes = [PROMPTS - validation - held_out, validation, held_out]
     assert [len(part) for part in split] == sizes
-    assert torch.equal(torch.cat(split).sort().values, torch.arange(PROMPTS))
-    assert all((part.diff() > 0).all() for part in split)
+    assert np.array_equal(np.sort(np.concatenate(split)), np.arange(PROMPTS))
+    assert all((np.diff(part) > 0).all() for part in split)
 
 
 @pytest.mark.parametrize(("validation", "held_out"), [(1000, 2000), (2, 2), (4000, 5998)])
@@ -52,13 +51,12 @@ def test_a_sum_and_its_mirror_are_in_the_same_part(validation, held_out):
 
 def test_parts_are_random_and_the_same_each_time():
     split = split_prompts(SPLIT)
-    torch.manual_seed(7)
-    torch.rand(3)
-    assert all(torch.equal(x, y) for x, y in zip(split, split_prompts(SPLIT), strict=True))
+    np.random.random(3)
+    assert all(np.array_equal(x, y) for x, y in zip(split, split_prompts(SPLIT), strict=True))
     for part in split:
-        share = additions(part).carry().double().mean().item()
+        share = additions(part).carry().mean().item()
         assert share == pytest.approx(0.6975, abs=4 * (0.6975 * 0.3025 / len(part)) ** 0.5)
-        assert part.double().mean().item() == pytest.approx(
+        assert part.mean().item() == pytest.approx(
             PROMPTS / 2, abs=4 * PROMPTS / (12 * len(part)) ** 0.5
         )
 
@@ -67,7 +65,7 @@ def test_without_a_split_every_prompt_is_trained_on_and_reported_on():
     split = split_prompts(None)
     assert split.train is None
     assert len(split.validation) == 0
-    assert torch.equal(split.exam, torch.arange(PROMPTS))
+    assert np.array_equal(split.exam, np.arange(PROMPTS))
 
 
 # --- What runs do with it -------------------------------------------------------------------------
@@ -77,20 +75,24 @@ def test_without_a_split_every_prompt_is_trained_on_and_reported_on():
 def trained_on(monkeypatch):
     """The prompts, as indices, that log-probabilities with a gradient were computed of."""
     seen = []
-    log_probs = Policy.log_probs
+    log_probs, backward = CompiledPolicy.log_probs, CompiledPolicy.backward
 
     def recording(policy, prompts, answers, temperature=1.0):
-        if torch.is_grad_enabled():
-            _, a_tens, a_units, _, b_tens, b_units, _ = prompts.T
-            seen.append(1000 * a_tens + 100 * a_units + 10 * b_tens + b_units)
+        policy.last_prompts = prompts
         return log_probs(policy, prompts, answers, temperature)
 
-    monkeypatch.setattr(Policy, "log_probs", recording)
+    def recording_backward(policy, slopes):
+        _, a_tens, a_units, _, b_tens, b_units, _ = policy.last_prompts.T
+        seen.append(1000 * a_tens + 100 * a_units + 10 * b_tens + b_units)
+        backward(policy, slopes)
+
+    monkeypatch.setattr(CompiledPolicy, "log_probs", recording)
+    monkeypatch.setattr(CompiledPolicy, "backward", recording_backward)
     return seen
 
 
 def distinct(seen):
-    return set(torch.cat(seen).tolist())
+    return set(np.concatenate(seen).tolist())
 
 
 def sums(prompts):
@@ -100,12 +102,14 @@ def sums(prompts):
 
 def plain_report(policy, prompts, temperature=1.0):
     """Accuracy and success probability on some prompts by decoding token by token."""
-    a, b = additions(prompts)
-    tokens, carry = Additions(a, b).prompts(), Additions(a, b).carry()
-    right = reward(Additions(a, b), plain.greedy(policy, tokens)).double()
+    module, asked = plain.module_of(policy), additions(prompts)
+    tokens, carry = torch.from_numpy(asked.prompts()), asked.carry()
+    right = reward(asked, plain.greedy(module, tokens).numpy())
     with torch.no_grad():
-        log_probs = plain.log_probs(policy, tokens, digits(a + b), temperature)
-    success = log_probs.sum(dim=1).double().exp()
+        log_probs = plain.log_probs(
+            module, tokens, torch.from_numpy(asked.solutions()), temperature
+        )
+    success = log_probs.sum(dim=1).double().exp().numpy()
     return {
         "accuracy": right.mean().item(),
         "accuracy_carry": right[carry].mean().item(),
@@ -134,8 +138,8 @@ def test_grpo_trains_on_the_training_part_alone(half_trained, trained_on, change
     # Of so small a part that a draw from anywhere else could not go unseen.
     split = split_prompts(SplitSettings(validation=1000, held_out=8900))
     settings = grpo_settings(iterations=6, prompts_per_iteration=32, evaluate_every=6, **changes)
-    job = GrpoJob(device="cpu", grpo=settings)
-    grpo.train(job, copy.deepcopy(half_trained), split, 0.04, 1)
+    job = GrpoJob(**CPU, grpo=settings)
+    grpo.train(job, half_trained, split, 0.04, 1)
     assert distinct(trained_on) <= set(split.train.tolist())
     assert not sums(distinct(trained_on)) & sums(split.exam.tolist())
     assert len(distinct(trained_on)) > 60
@@ -146,16 +150,17 @@ def test_sft_reports_the_held_out_part_alone():
     policy, rows = sft.train(job, 1)
     expected = plain_report(policy, split_prompts(SPLIT).exam)
     assert reported(rows[-1], expected) == pytest.approx(expected, rel=1e-5)
-    everywhere = reward(all_additions(), plain.greedy(policy, all_additions().prompts()))
+    prompts = torch.from_numpy(all_additions().prompts())
+    everywhere = reward(all_additions(), plain.greedy(plain.module_of(policy), prompts).numpy())
     assert expected["accuracy"] > 0
     assert expected["accuracy"] != pytest.approx(everywhere.mean().item(), rel=1e-3)
 
 
 def test_grpo_reports_the_held_out_part_alone(half_trained):
-    start = copy.deepcopy(half_trained).double()
+    start = CompiledPolicy(FULL_SIZE, half_trained.values.astype(np.float64))
     split, temperature = split_prompts(SPLIT), 0.7
     settings = grpo_settings(temperature=temperature, learning_rate=1e-3)
-    job = GrpoJob(device="cpu", grpo=settings)
+    job = GrpoJob(**CPU, grpo=settings)
     policy, rows = grpo.train(job, start, split, 0.0, 1)
     before, after = (plain_report(one, split.exam, temperature) for one in (start, policy))
     assert reported(rows[0], before) == pytest.approx(before, rel=1e-9)
@@ -174,7 +179,7 @@ def test_grpo_takes_the_split_of_the_sft_run_that_it_starts_from(tmp_path, train
     # With the KL in the loss, so that each completion counts, however unlucky.
     settings = grpo_settings(kl_placement="loss")
     grpo.GrpoStage(
-        **dict(GrpoJob(device="cpu", grpo=settings)),
+        **dict(GrpoJob(**CPU, grpo=settings)),
         run=Run(method="grpo", recipe="base", teacher="partial", beta=0.04, seed=1),
         sft_policy=tmp_path / "sft.safetensors",
         policy_out=tmp_path / "grpo.safetensors",
@@ -214,7 +219,7 @@ def test_sft_stops_at_the_first_check_that_reaches_the_accuracy(validation_curve
     assert all(row["validation_accuracy"] is None for row in rows if row["step"] not in CHECKS)
     # It is the policy that as many steps without a rule would have made, reported as ever.
     same, _ = sft.train(sft_job(CHECKS[first], learning_rate=1e-2), 1)
-    assert torch.equal(policy.head.weight, same.head.weight)
+    assert np.array_equal(policy.values, same.values)
     expected = plain_report(policy, split_prompts(SPLIT).exam)
     assert reported(rows[-1], expected) == pytest.approx(expected, rel=1e-5)
 

@@ -27,10 +27,10 @@ FUNCTIONS = {
     "prepare_tree": (None, P, N),
     "prepare_work": (None, P, N, P),
     "plant": (N, P, N, N, N, P),
-    "forward": (None, P, P, N, P, D, P, P),
+    "forward": (N, P, P, N, P, D, P, P),
     "backward": (None, P, P, P, N, P, P, P),
-    "rollout": (None, P, P, N, N, P, N, P, D, P, P, P),
-    "grade": (None, P, P, N, N, N, P, N, P, D, P, P),
+    "rollout": (N, P, P, N, N, P, N, P, D, P, P, P),
+    "grade": (N, P, P, N, N, N, P, N, P, D, P, P),
     "adam": (D, P, P, P, P, N, D, D),
 }
 """What engine.c exports: the type of each result, then those of its arguments."""
@@ -58,16 +58,24 @@ def _at(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
-def _tokens(array: np.ndarray, columns: int | None, classes: int) -> np.ndarray:
-    """An array of tokens (n, columns), one row after another. Raises a `ValueError` for others."""
+def _tokens(array: np.ndarray, columns: int | None) -> np.ndarray:
+    """Tokens (n, columns), one row after another. Raises a `ValueError` for another array."""
     if array.ndim != 2 or array.dtype != np.int64 or columns not in (None, array.shape[1]):
         raise ValueError(
             f"tokens must be int64 of shape (n, {columns or 'length'}), not {array.dtype} of "
             f"{array.shape}"
         )
-    if array.size and (array.min() < 0 or array.max() >= classes):
-        raise ValueError(f"tokens must be from 0 to {classes - 1}")
     return np.ascontiguousarray(array)
+
+
+def _check(returned: int) -> int:
+    """What a function of the engine returned. Raises a `ValueError` where it refused the tokens."""
+    if returned < 0:
+        raise ValueError(
+            f"tokens to read must be from 0 to {VOCABULARY - 1}, tokens to predict from 0 to "
+            f"{OUTPUT_CLASSES - 1}"
+        )
+    return returned
 
 
 class _Block:
@@ -95,7 +103,7 @@ class CompiledPolicy:
         if values.shape != (count,) or not values.flags.c_contiguous:
             raise ValueError(f"a policy of {settings!r} has {count} weights, not {values.shape}")
         if self._library.parameters() != count:
-            raise ValueError(f"the library is not one for {settings!r}")
+            raise ValueError(f"the library is one of {self._library.parameters()} weights")
         self._tree_nodes = self._work_nodes = 0
         self._planted = self._asked = 0
         self._targets: np.ndarray | None = None
@@ -112,14 +120,14 @@ class CompiledPolicy:
         self, prompts: np.ndarray, completions: np.ndarray, temperature: float = 1.0
     ) -> np.ndarray:
         """Log-probabilities (n, 3); see `Policy`."""
-        targets = _tokens(completions, COMPLETION_LENGTH, OUTPUT_CLASSES)
+        targets = _tokens(completions, COMPLETION_LENGTH)
         self._plant(np.concatenate([prompts, targets[:, :-1]], axis=1), prompts.shape[1] - 1)
         log_probs = np.empty(targets.shape, dtype=self.values.dtype)
         self._targets = targets
-        self._library.forward(
+        _check(self._library.forward(
             self._work.address, _at(self.values), len(targets), _at(targets), temperature,
             _at(log_probs), None,
-        )  # fmt: skip
+        ))  # fmt: skip
         return log_probs
 
     def hidden_states(self, sequences: np.ndarray, first: int) -> np.ndarray:
@@ -140,7 +148,8 @@ class CompiledPolicy:
         shape = (*shape, self.settings.width) if by_hidden else shape
         if slopes.shape != shape:
             raise ValueError(f"slopes must be of shape {shape}, not {slopes.shape}")
-        slopes = np.ascontiguousarray(slopes, dtype=self.values.dtype)
+        with np.errstate(over="ignore"):  # as inf it is found when training is checked
+            slopes = np.ascontiguousarray(slopes, dtype=self.values.dtype)
         self._library.backward(
             self._work.address, _at(self.values), _at(self.gradient), self._planted,
             None if by_hidden else _at(self._targets),
@@ -151,7 +160,7 @@ class CompiledPolicy:
         self, prompts: np.ndarray, uniforms: np.ndarray, temperature: float = 1.0
     ) -> Rollout:
         """One completion after each of `prompts` (n, 7); see `Policy`."""
-        prompts = _tokens(prompts, POSITIONS - COMPLETION_LENGTH, VOCABULARY)
+        prompts = _tokens(prompts, POSITIONS - COMPLETION_LENGTH)
         n, self._planted = len(prompts), 0
         if uniforms.shape != (COMPLETION_LENGTH, n):
             raise ValueError(f"uniforms must be of shape (3, {n}), not {uniforms.shape}")
@@ -162,39 +171,39 @@ class CompiledPolicy:
             drawn = np.ascontiguousarray(uniforms[:, some], dtype=np.float64)
             count = drawn.shape[1]
             self._make_room(count * POSITIONS, count * POSITIONS)
-            self._library.rollout(
+            _check(self._library.rollout(
                 self._work.address, _at(self.values), count, prompts.shape[1], _at(prompts[some]),
                 COMPLETION_LENGTH, _at(drawn), temperature,
                 _at(completions[some]), _at(log_probs[some]), _at(entropy[some]),
-            )  # fmt: skip
+            ))  # fmt: skip
         return Rollout(completions, log_probs, entropy)
 
     def grade(
         self, prompts: np.ndarray, solutions: np.ndarray, temperature: float = 1.0
     ) -> Grades:
         """How it does on `prompts` (n, 7); see `Policy`."""
-        prompts = _tokens(prompts, POSITIONS - COMPLETION_LENGTH, VOCABULARY)
-        solutions = _tokens(solutions, COMPLETION_LENGTH, OUTPUT_CLASSES)
+        prompts = _tokens(prompts, POSITIONS - COMPLETION_LENGTH)
+        solutions = _tokens(solutions, COMPLETION_LENGTH)
         n, self._planted = len(prompts), 0
         if len(solutions) != n:
             raise ValueError(f"{n} prompts have {n} solutions, not {len(solutions)}")
         correct, log_probability = np.empty(n, dtype=np.bool_), np.empty(n)
         self._make_room(PROMPTS_AT_ONCE * POSITIONS, PROMPTS_AT_ONCE * POSITIONS)
-        self._library.grade(
+        _check(self._library.grade(
             self._work.address, _at(self.values), n, PROMPTS_AT_ONCE, prompts.shape[1],
             _at(prompts), COMPLETION_LENGTH, _at(solutions), temperature,
             _at(correct), _at(log_probability),
-        )  # fmt: skip
+        ))  # fmt: skip
         return Grades(correct, elementary.exp(log_probability))
 
     def _plant(self, sequences: np.ndarray, first: int) -> None:
         """Make the tree of `sequences` (n, L), and room to compute on it."""
-        sequences = _tokens(sequences, None, VOCABULARY)
+        sequences = _tokens(sequences, None)
         n, length = sequences.shape
         if not 0 <= first < length <= POSITIONS:
             raise ValueError(f"{length} tokens, asked from {first} on: there are {POSITIONS} positions")
         self._make_room(n * length, 0)
-        nodes = self._library.plant(self._tree.address, n, length, first, _at(sequences))
+        nodes = _check(self._library.plant(self._tree.address, n, length, first, _at(sequences)))
         self._make_room(0, nodes)
         self._planted, self._asked = n, length - first
 

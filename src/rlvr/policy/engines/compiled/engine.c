@@ -804,6 +804,14 @@ EXPORT void engine_prepare_work(Work *w, int64_t nodes, Tree *t)
     w->tree = t;
 }
 
+/* Whether all n tokens are below `end`, and none is negative */
+static int are_below(int64_t end, int64_t n, const int64_t *tokens)
+{
+    int fine = 1;
+    for (int64_t i = 0; i < n; i++) fine &= (uint64_t)tokens[i] < (uint64_t)end;
+    return fine;
+}
+
 static void begin(Work *w, const Parameters *p, double temperature)
 {
     w->temperature = (real)temperature;
@@ -811,19 +819,23 @@ static void begin(Work *w, const Parameters *p, double temperature)
     turn_weights(p, w->turned);
 }
 
+/* The functions below refuse tokens that there are not: they return -1, and have done nothing. */
+
 /* The tree of sequences (n, length), to ask for what follows positions first, first + 1, ... Returns its
  * nodes: n length at most. */
 EXPORT int64_t engine_plant(Tree *t, int64_t n, int64_t length, int64_t first, const int64_t *sequences)
 {
+    if (!are_below(VOCABULARY, n * length, sequences)) return -1;
     plant(t, (int)n, (int)length, sequences, 0, 0, (int)first);
     return t->nodes;
 }
 
 /* Of the n sequences planted: log-probabilities of `targets` (n, asked), sampled at a temperature, unless
  * 0; and hidden states (n, asked, WIDTH) unless 0 */
-EXPORT void engine_forward(Work *w, const Parameters *p, int64_t n, const int64_t *targets, double temperature,
-                           real *log_probs, real *hidden)
+EXPORT int64_t engine_forward(Work *w, const Parameters *p, int64_t n, const int64_t *targets,
+                              double temperature, real *log_probs, real *hidden)
 {
+    if (targets && !are_below(CLASSES, n * w->tree->asked_of_each, targets)) return -1;
     if (n) begin(w, p, temperature);
     if (n) forward(w, p);
     for (int i = 0; i < n * w->tree->asked_of_each; i++) {
@@ -831,6 +843,7 @@ EXPORT void engine_forward(Work *w, const Parameters *p, int64_t n, const int64_
         if (log_probs) log_probs[i] = w->log_prob[at * LOGITS + targets[i]];
         if (hidden) memcpy(hidden + i * WIDTH, w->output + at * WIDTH, WIDTH * sizeof(real));
     }
+    return 0;
 }
 
 /* After it, the gradient of a loss with these slopes by log-probabilities and by hidden states, unless 0 */
@@ -842,11 +855,12 @@ EXPORT void engine_backward(Work *w, const Parameters *p, Parameters *gradient, 
 
 /* One completion (n, more) after each of `prompts` (n, length): each token is the first whose cumulative
  * probability exceeds its uniform (more, n). Also its log-probability, and the entropy of its choice. */
-EXPORT void engine_rollout(Work *w, const Parameters *p, int64_t n, int64_t length, const int64_t *prompts,
-                           int64_t more, const double *uniforms, double temperature, int64_t *completions,
-                           real *log_probs, real *entropy)
+EXPORT int64_t engine_rollout(Work *w, const Parameters *p, int64_t n, int64_t length, const int64_t *prompts,
+                              int64_t more, const double *uniforms, double temperature, int64_t *completions,
+                              real *log_probs, real *entropy)
 {
     Tree *tree = w->tree;
+    if (!are_below(VOCABULARY, n * length, prompts)) return -1;
     plant(tree, (int)n, (int)length, prompts, 0, 0, (int)length - 1);
     begin(w, p, temperature);
     for (int t = 0; t < more; t++) {
@@ -864,15 +878,17 @@ EXPORT void engine_rollout(Work *w, const Parameters *p, int64_t n, int64_t leng
             if (t + 1 < more) tree->result_of[i] = ask(tree, follow(tree, tree->asked[at], token));
         }
     }
+    return 0;
 }
 
 /* Whether greedy decoding gives `solutions` (n, more) after `prompts` (n, length), of tied tokens the
  * lowest; and the log-probability of each solution (n,). In parts, which stay in the cache. */
-EXPORT void engine_grade(Work *w, const Parameters *p, int64_t n, int64_t part, int64_t length,
-                         const int64_t *prompts, int64_t more, const int64_t *solutions, double temperature,
-                         uint8_t *correct, double *log_probability)
+EXPORT int64_t engine_grade(Work *w, const Parameters *p, int64_t n, int64_t part, int64_t length,
+                            const int64_t *prompts, int64_t more, const int64_t *solutions, double temperature,
+                            uint8_t *correct, double *log_probability)
 {
     Tree *tree = w->tree;
+    if (!are_below(VOCABULARY, n * length, prompts) || !are_below(CLASSES, n * more, solutions)) return -1;
     begin(w, p, temperature);
     for (int64_t from = 0; from < n; from += part) {
         int64_t some = n - from < part ? n - from : part;
@@ -890,6 +906,7 @@ EXPORT void engine_grade(Work *w, const Parameters *p, int64_t n, int64_t part, 
             }
         }
     }
+    return 0;
 }
 
 static double power(double base, int64_t exponent)
