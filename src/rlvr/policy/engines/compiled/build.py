@@ -12,7 +12,6 @@ import platform
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -28,6 +27,7 @@ SOURCE = Path(__file__).with_name("engine.c")
 ZIG = (sys.executable, "-m", "ziglang", "cc")
 # The compiler fuses and reorders nothing: the order of every operation is that of the source.
 EXACT = ("-ffp-contract=off", "-fno-math-errno")
+QUIET = ("-Wno-psabi", "-Wno-pass-failed")  # of vectors and loops that a target does otherwise
 X86 = {"x86_64", "amd64"}
 ANOTHER = "engine: torch in the config computes without it, more slowly"
 
@@ -61,17 +61,22 @@ def target() -> list[str]:
     return ["-march=x86_64_v3"]
 
 
+def folders() -> list[Path]:
+    """Where libraries may lie: in the environment, or in the user's cache."""
+    return [Path(sys.prefix, "var", "rlvr"), user_cache_path("rlvr")]
+
+
 @functools.cache
 def library(settings: PolicySettings, dtype: np.dtype) -> Path:
     """The shared library for policies of this shape, compiled where there is none yet.
 
     Raises a `UserError` where it can neither be found nor made.
     """
-    options = [*EXACT, "-O2", *target(), *definitions(settings, dtype)]
+    options = [*EXACT, *QUIET, "-O2", *target(), *definitions(settings, dtype)]
     key = hashlib.sha256("\0".join([SOURCE.read_text(encoding="utf-8"), *options]).encode())
     name = f"engine-{sysconfig.get_platform()}-{key.hexdigest()[:16]}.so"
     problems = []
-    for folder in (Path(sys.prefix, "var", "rlvr"), user_cache_path("rlvr")):
+    for folder in folders():
         if (path := folder / name).is_file():
             return path
         try:
@@ -89,25 +94,23 @@ def library(settings: PolicySettings, dtype: np.dtype) -> Path:
     )
 
 
-def compile_engine(out: Path, options: Sequence[str], compiler: Sequence[str] = ZIG) -> None:
-    """Compile engine.c to the shared library `out`. Raises a `UserError` where that fails."""
-    command = [*compiler, *options, "-shared", "-fPIC", "-o", str(out), str(SOURCE)]
-    # Zig keeps what it compiles of its own library: beside ours, since HOME may be read-only.
-    caches = {name: str(out.parent / "zig") for name in ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR")}
-    done = subprocess.run(command, env=os.environ | caches, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise UserError(
-            f"the engine could not be compiled, by {' '.join(command)}:\n{done.stderr.strip()}\n"
-            f"{ANOTHER}."
-        )
-
-
 def _make(path: Path, options: Sequence[str]) -> None:
-    """Compile beside `path`, then move there: it is whole, or not there."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.stem, suffix=".so", delete=False) as file:
-        partial = Path(file.name)
+    """Compile beside `path`, then move there: it is whole, or not there.
+
+    Raises a `UserError` where the compiler fails.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    command = [*ZIG, *options, "-shared", "-fPIC", "-o", str(partial), str(SOURCE)]
+    # Zig keeps what it compiles of its own library: beside ours, since HOME may be read-only.
+    caches = ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR")
+    environment = os.environ | dict.fromkeys(caches, str(path.with_name("zig")))
     try:
-        compile_engine(partial, options)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if done.returncode:
+            raise UserError(
+                f"the engine could not be compiled, by {' '.join(command)}:\n"
+                f"{done.stderr.strip()}\n{ANOTHER}."
+            )
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
