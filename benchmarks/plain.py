@@ -132,9 +132,7 @@ def update(
             losses, share = completion_losses(log_probs_new, part, settings, beta)
             optimizer.zero_grad()
             losses.mean().backward()
-            norms.append(
-                nn.utils.clip_grad_norm_(module.parameters(), settings.max_gradient_norm)
-            )
+            norms.append(nn.utils.clip_grad_norm_(module.parameters(), settings.max_gradient_norm))
             optimizer.step()
             clipped.append(share.mean())
     return {

@@ -7,8 +7,8 @@ from types import ModuleType
 from typing import Any
 
 import half_trained as half_trained_policy
-import pytest
 import helpers
+import pytest
 import torch
 import yaml
 from helpers import ROOT, forget_digests

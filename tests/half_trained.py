@@ -26,5 +26,9 @@ JOB = SftJob(
 if __name__ == "__main__":
     seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     policy, rows = train(JOB, seed)
-    save_policy(policy, PATH, provenance("rlvr.methods.sft", {"seed": seed}, JOB.model_dump(), JOB.modules()))
+    save_policy(
+        policy,
+        PATH,
+        provenance("rlvr.methods.sft", {"seed": seed}, JOB.model_dump(), JOB.modules()),
+    )
     print(rows[-1])

@@ -125,7 +125,13 @@ def several(*changes: Callable[[Project], None]) -> Callable[[Project], None]:
 SETTINGS = [
     ("a setting of `policy` or `sft`", "policy.width", setting("policy.width", 32), jobs(*ALL)),
     ("a setting of `policy` or `sft`", "sft.steps", setting("sft.steps", 31), jobs(*ALL)),
-    ("`device`", "device", setting("device", "auto"), jobs(*ALL)),
+    ("`engine`, `device`", "engine", setting("engine", "torch"), jobs(*ALL)),
+    (
+        "`engine`, `device`",
+        "device",
+        several(setting("engine", "torch"), setting("device", "auto")),
+        jobs(*ALL),
+    ),
     (
         "a setting of one teacher",
         "teachers.cold",
@@ -155,6 +161,12 @@ SETTINGS = [
         "grpo.evaluate_every",
         setting("grpo.evaluate_every", 3),
         jobs("grpo base/*", "grpo short/*", "grpo document_b*", *WEAK, *COLD, *PARTIAL),
+    ),
+    (
+        "a setting of `grpo`",
+        "grpo.evaluate_first",
+        setting("grpo.evaluate_first", 1),
+        jobs(*FROM_GRPO),
     ),
     (
         "a setting of one recipe",
@@ -306,16 +318,17 @@ RUNS = [
 MODULES = [
     (
         "code of {}",
-        "__init__ errors config/__init__ config/runs config/values jobs/__init__ jobs/command_line "
-        "jobs/digest jobs/isolation jobs/records methods/__init__ methods/adam methods/sft "
-        "policy/__init__ policy/checkpoints policy/device policy/exam policy/linear "
-        "policy/prefix_tree policy/transformer task/__init__ task/addition task/splits "
-        "task/streams task/teachers",
+        "__init__ elementary errors config/__init__ config/runs config/values jobs/__init__ "
+        "jobs/command_line jobs/digest jobs/isolation jobs/records methods/__init__ methods/sft "
+        "policy/__init__ policy/checkpoints policy/exam policy/parameters policy/policy "
+        "policy/engines/__init__ policy/engines/compiled/__init__ policy/engines/compiled/build "
+        "task/__init__ task/addition task/splits task/streams task/teachers",
         jobs(*ALL),
     ),
     (
         "code of {}",
-        "methods/grpo methods/columns methods/run_stage policy/sampling task/rewards/__init__",
+        "config/schedule methods/grpo methods/columns methods/run_stage policy/sampling "
+        "task/rewards/__init__",
         jobs(*FROM_GRPO),
     ),
     ("code of the reward that a recipe names", "task/rewards/exact", jobs(*FROM_GRPO)),
@@ -339,17 +352,18 @@ MODULES = [
         "config/settings/__init__ config/settings/jobs config/settings/mistakes "
         "config/settings/names config/settings/policy config/settings/recipes "
         "config/settings/studies config/settings/teachers config/settings/whole figures/shown "
-        "jobs/messages jobs/progress",
+        "jobs/messages jobs/progress policy/engines/torch/__init__ policy/engines/torch/device "
+        "policy/engines/torch/transformer",
         jobs(),
     ),
 ]
 """Modules that jobs of the tiny config rest on. One that none does need not be here."""
 PACKAGES = [
-    ("another release of {} installed", "numpy pyarrow safetensors torch", jobs(*ALL)),
+    ("another release of {} installed", "numpy pyarrow safetensors", jobs(*ALL)),
     ("another release of {} installed", "pandas", jobs(*READERS)),
     ("another release of {} installed", "matplotlib", jobs("figure *")),
-    ("another release of {} installed", "scipy", jobs("figure fig4*", "figure fig5*", "claims")),
-    ("another release of {} installed", "pydantic snakemake", jobs()),
+    ("another release of {} installed", "mpmath", jobs("figure fig4*", "figure fig5*", "claims")),
+    ("another release of {} installed", "pydantic snakemake torch ziglang", jobs()),
 ]
 
 
@@ -401,6 +415,7 @@ def install(project: Project, name: str) -> None:
 
 COSMETIC = "a comment, a docstring, layout"
 GRPO = "src/rlvr/methods/grpo.py"
+ENGINE = "src/rlvr/policy/engines/compiled/engine.c"
 CODE = [
     *one_by_one(MODULES, "code", change_module),
     *one_by_one(PACKAGES, "package", install),
@@ -418,6 +433,13 @@ CODE = [
         lambda p: p.edit("src/rlvr/task/streams.py", 'f"{seed}', 'f"again{seed}'),
         jobs(*ALL),
     ),
+    (
+        "`engine.c`",
+        "engine-c",
+        lambda p: p.edit(ENGINE, "1e-5", "2e-5"),
+        jobs(*ALL),
+    ),
+    (COSMETIC, "comment-in-c", lambda p: p.append(ENGINE, "\n/* A remark. */\n"), jobs()),
     (
         "`requirements.lock`, before `make` installs it",
         "lock",

@@ -3,6 +3,7 @@
 The way of the data is the way through the rooms: task -> policy -> methods -> results -> claims and
 figures. A module imports from its own room and those before it; `config` (what may be set) and
 `jobs` (what joins a job to Snakemake and the disk) stand beside them and import none of them.
+`elementary` has exp and log for all of them.
 `make lint` checks it.
 """
 

@@ -62,10 +62,13 @@ def test_this_environment_is_the_locked_one():
             "rlvr.config.settings.whole, rlvr.jobs.command_line, rlvr.jobs.digest",
             "torch pandas matplotlib pyarrow",
         ),
-        ("rlvr.results.table", "torch pandas matplotlib scipy"),
-        ("rlvr.claims.ledger", "torch matplotlib"),
+        ("rlvr.results.table", "torch pandas matplotlib mpmath"),
+        ("rlvr.claims.ledger", "torch scipy matplotlib"),
         ("rlvr.figures.fig1_rlvr_overturns", "torch scipy"),
-        ("rlvr.methods.sft, rlvr.methods.grpo", "pandas matplotlib scipy"),
+        (
+            "rlvr.methods.sft, rlvr.methods.grpo, rlvr.policy.engines.compiled",
+            "torch pandas matplotlib mpmath scipy",
+        ),
     ],
 )
 def test_stages_import_nothing_heavy_that_they_do_not_need(modules, heavy):

@@ -19,7 +19,7 @@ from rlvr.errors import UserError
 from rlvr.figures.shown import check_figures
 from rlvr.jobs.records import read_parquet, write_parquet
 from rlvr.methods.columns import METRICS
-from rlvr.policy.transformer import initial_policy
+from rlvr.policy.parameters import initial_values, named
 
 SFT = "results/sft/teacher=weak/seed=1/policy.safetensors"
 GRPO = "results/grpo/recipe=base/teacher=weak/beta=0/seed=1"
@@ -80,6 +80,9 @@ CONFIGS = [
     ("grpo: {clip_epsilon_high: .nan}\n", "grpo.clip_epsilon_high: found nan."),
     ("teachers: {weak: {truth_probability: .nan}}\n", "weak.truth_probability: found nan."),
     ({"policy": {"heads": 3}}, "Heads (3) must divide width (16)"),
+    ({"policy": {"feed_forward": 36}}, "policy.feed_forward (36) must be multiples of 8"),
+    ({"device": "cuda"}, "Device cuda needs engine torch"),
+    ({"engine": "cuda"}, "engine: found 'cuda'. Input should be 'compiled' or 'torch'"),
     # too much for any memory
     ({"sft": {"batch_size": 10**12}}, "sft.batch_size: found 1000000000000."),
     ({"grpo": {"group_size": 10**6}}, "x group_size (1000000) is more completions than 1,000,000"),
@@ -258,7 +261,8 @@ def metadata(path):
 
 
 def of_another_architecture(path):
-    save_file(initial_policy(FULL_SIZE, seed=0).state_dict(), path, metadata(path))
+    tensors = named(initial_values(FULL_SIZE, seed=0), FULL_SIZE)
+    save_file({name: torch.from_numpy(x) for name, x in tensors.items()}, path, metadata(path))
 
 
 def of_another_dtype(path):
@@ -427,7 +431,7 @@ def test_a_run_of_another_method_is_refused(scratch, commands, method):
 
 def test_the_environment_is_not_read(scratch, commands, monkeypatch):
     command = command_for(commands, TABLE)
-    for name in ("run", "policy", "device", "grpo", "seeds"):
+    for name in ("run", "policy", "engine", "grpo", "seeds"):
         monkeypatch.setenv(name, "nonsense")
     assert scratch.stage(*command).returncode == 0
 

@@ -29,7 +29,7 @@ from rlvr.claims.pages import number
 from rlvr.config.runs import SftRun
 from rlvr.config.settings.names import FIGURES
 from rlvr.config.settings.whole import Config, load_config
-from rlvr.policy.transformer import Policy
+from rlvr.policy.parameters import parameter_count
 
 DOCS = ROOT / "docs"
 READING = (DOCS / "reading-results.md").read_text("utf-8")
@@ -238,7 +238,7 @@ def test_units_and_meanings(run):
 def test_weights(run):
     code, shown = EXAMPLES["size"]
     assert re.fullmatch(r"\d+ tensors, 2829 parameters\n", run(code))
-    assert shown.endswith(f", {Policy(FULL_SIZE).parameter_count()} parameters\n")
+    assert shown.endswith(f", {parameter_count(FULL_SIZE)} parameters\n")
 
 
 def test_what_a_policy_answers(run):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from helpers import ROOT, SMALL, TINY, grpo_settings, sft_settings
+from helpers import CPU, ROOT, SMALL, TINY, grpo_settings, sft_settings
 from reruns import CHANGES, FIGURES, Project, jobs
 from tiny_workflow import Workflow, copy_of_project, importing_workflow
 
@@ -25,12 +25,12 @@ TARGET = "results/tables/weak_start.parquet"
 ONE_SEED = {"seeds": [1]}
 
 SFT_JOB = SftJob(
-    device="cpu",
+    **CPU,
     policy=SMALL,
     teacher=TeacherSettings(truth_probability=0.3),
     sft=sft_settings(steps=2, batch_size=4),
 )
-GRPO_JOB = GrpoJob(device="cpu", grpo=grpo_settings(iterations=2, evaluate_every=1))
+GRPO_JOB = GrpoJob(**CPU, grpo=grpo_settings(iterations=2, evaluate_every=1))
 SFT = (
     f"rlvr.methods.sft {flags(SFT_JOB)} --run.teacher weak --run.seed 1"
     " --policy-out out/s.safetensors --metrics-out out/s.parquet"
@@ -229,7 +229,7 @@ def test_whoever_unpacks_an_archive_draws_without_training(recipient):
 
 
 @pytest.mark.parametrize(
-    "name", ["recipes.short", "code-methods/grpo", "code-results/table", "package-torch"]
+    "name", ["recipes.short", "code-methods/grpo", "code-results/table", "package-numpy"]
 )
 def test_edits_after_unpacking_are_noticed(recipient, name):
     (change,) = [change for change in CHANGES if change.name == name]

@@ -1,4 +1,4 @@
-"""When a run is evaluated: at each of its first iterations, where curves move, then now and then."""
+"""When a run is evaluated: at each of its first iterations, as curves move, then now and then."""
 
 from __future__ import annotations
 

@@ -32,14 +32,16 @@ def column(
 
 def columns_not_finite(table: pa.Table, schema: pa.Schema) -> list[str]:
     """Names of the columns of `schema` that hold nan or inf in `table` and must not."""
-    checked = [field for field in schema if b"not_finite" not in field.metadata]
+    checked = [field for field in schema if b"not_finite" not in (field.metadata or {})]
     return [field.name for field in checked if not _finite(table[field.name].to_pylist())]
 
 
 def _finite(values: Iterable[Any]) -> bool:
     """Whether all numbers among values, and in lists of them, are finite."""
     return all(
-        _finite(value) if isinstance(value, list) else not isinstance(value, float) or isfinite(value)
+        _finite(value)
+        if isinstance(value, list)
+        else not isinstance(value, float) or isfinite(value)
         for value in values
     )
 

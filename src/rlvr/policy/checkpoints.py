@@ -30,7 +30,9 @@ def save_policy(policy: Policy, path: Path, provenance: dict[str, Any]) -> None:
     provenance = provenance | {"architecture": policy.settings.model_dump()}
     # One metadata key only: safetensors does not keep the order of several.
     metadata = {"provenance": json.dumps(provenance)}
-    data = save(named(values, policy.settings), metadata)  # save_file has a temporary file of its own, and other errors
+    data = save(
+        named(values, policy.settings), metadata
+    )  # save_file has a temporary file of its own, and other errors
     with replacing(path) as partial:
         partial.write_bytes(data)
 

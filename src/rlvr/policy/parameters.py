@@ -25,12 +25,18 @@ def parameter_shapes(settings: PolicySettings) -> dict[str, tuple[int, ...]]:
         "linear1.bias": (hidden,),
         "linear2.weight": (width, hidden),
         "linear2.bias": (width,),
-        **{f"{norm}.{part}": (width,) for norm in ("norm1", "norm2") for part in ("weight", "bias")},
+        **{
+            f"{norm}.{part}": (width,) for norm in ("norm1", "norm2") for part in ("weight", "bias")
+        },
     }
     return {
         "tokens.weight": (VOCABULARY, width),
         "positions.weight": (POSITIONS, width),
-        **{f"layers.{i}.{name}": shape for i in range(settings.layers) for name, shape in layer.items()},
+        **{
+            f"layers.{i}.{name}": shape
+            for i in range(settings.layers)
+            for name, shape in layer.items()
+        },
         "head.weight": (OUTPUT_CLASSES, width),
         "head.bias": (OUTPUT_CLASSES,),
     }

@@ -89,7 +89,5 @@ class Policy(Protocol):
         which are uniform on [0, 1).
         """
 
-    def grade(
-        self, prompts: np.ndarray, solutions: np.ndarray, temperature: float = 1.0
-    ) -> Grades:
+    def grade(self, prompts: np.ndarray, solutions: np.ndarray, temperature: float = 1.0) -> Grades:
         """How it does on `prompts` (n, 7), of which `solutions` (n, 3) are right."""

@@ -235,10 +235,13 @@ def b_run(arm, seed, reward, accuracy, **more):
 
 def test_correlation_noise_and_pairs_by_hand():
     frame = b_run(WEAK, 1, lambda i: i / 300, lambda i: 0.5 + i / 900).set_index("iteration")
-    together = measurements.correlation("reward_mean", "accuracy", 20, 300)
+    together = measurements.correlation("reward_mean", "accuracy", 20, 5, 300)
     assert together(frame) == pytest.approx(1)
     assert together(frame.assign(accuracy=-frame.accuracy)) == pytest.approx(-1)
-    assert isnan(measurements.correlation("reward_mean", "accuracy", 20, 400)(frame))
+    assert isnan(measurements.correlation("reward_mean", "accuracy", 20, 5, 400)(frame))
+    # Iterations that are no fifth ones are evaluated too, and do not weigh more for it.
+    early = frame.accuracy.where(frame.index % 5 == 0, other=0.9)
+    assert together(frame.assign(accuracy=early)) == pytest.approx(1)
     steps = run(iteration=[0, 1, 2, 3], reward_mean=[nan, 0.0, 1.0, 0.0])
     assert measurements.noise("reward_mean", 3)(steps) == pytest.approx(2**0.5)  # of +1 and -1
     ones, others = {1: 3.0, 2: 5.0}, {2: 4.0, 3: 1.0}

@@ -28,7 +28,7 @@ def changed(raw, path, value):
 MISTAKES = [
     # path, value, what the message says of it
     ("grpo.learning_rat", 1e-4, r"grpo\.learning_rat: unknown key\. Did you mean learning_rate\?"),
-    ("grup", {}, r"grup: unknown key\. Did you mean grpo\? Allowed here: device, seeds,"),
+    ("grup", {}, r"grup: unknown key\. Did you mean grpo\? Allowed here: engine, device, policy,"),
     (
         "studies.weak_start.beta",
         [0],
@@ -180,7 +180,8 @@ def test_config_has_the_settings_of_the_document(config):
         "max_gradient_norm": 1.0,
         "advantage_epsilon": 1e-4,
         "zero_signal_std": 1e-6,
-        "evaluate_every": 5,
+        "evaluate_first": 40,
+        "evaluate_every": 10,
     }
     for recipe in ("base", "short"):  # document A's
         grpo = config.job(recipe).grpo.model_dump()

@@ -73,6 +73,19 @@ def test_comments_docstrings_and_layout_do_not_count(package):
     assert digest(GRPO) != before
 
 
+def test_the_code_of_c_counts_and_its_comments_do_not(package):
+    engine = "rlvr.policy.engines.compiled"
+    before, plain = digest(engine), digest("rlvr.policy.engines.torch")
+    path = package / "policy/engines/compiled/engine.c"
+    text = path.read_text()
+    path.write_text(text.replace("/* Adds to dq", "/* Puts on\n * dq") + "\n\n/* the end */\n")
+    assert path.read_text().count("Puts on") == 1
+    assert digest(engine) == before
+    path.write_text(text.replace("real x = ", "real  x=", 1).replace("(real)1e-5", "(real)2e-5"))
+    assert digest(engine) != before
+    assert digest("rlvr.policy.engines.torch") == plain
+
+
 def test_a_module_that_does_not_exist_is_an_error(package):
     with pytest.raises(ModuleNotFoundError, match=r"rlvr\.nothing"):
         digest("rlvr.nothing")
@@ -81,9 +94,9 @@ def test_a_module_that_does_not_exist_is_an_error(package):
 @pytest.mark.parametrize(
     ("stage", "packages"),
     [
-        (SFT, ["numpy", "pyarrow", "safetensors", "torch"]),
+        (SFT, ["numpy", "pyarrow", "safetensors"]),
         (TABLE, ["pyarrow"]),
-        (FIGURE_1, ["matplotlib", "pandas", "pyarrow"]),
+        (FIGURE_1, ["matplotlib", "numpy", "pandas", "pyarrow"]),
     ],
 )
 def test_packages_are_those_that_the_stage_computes_with(stage, packages):

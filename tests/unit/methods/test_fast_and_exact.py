@@ -135,7 +135,10 @@ def test_hidden_states_of_any_sequences(data, n, length, distinct):
     policy.backward(slopes)
     (truth * torch.from_numpy(slopes)).sum().backward()
     expected = torch.cat(
-        [torch.zeros_like(p).flatten() if p.grad is None else p.grad.flatten() for p in module.parameters()]
+        [
+            torch.zeros_like(p).flatten() if p.grad is None else p.grad.flatten()
+            for p in module.parameters()
+        ]
     )
     np.testing.assert_allclose(policy.gradient, expected, rtol=1e-9, atol=1e-10)
 
@@ -146,7 +149,9 @@ def test_rollout(policy, temperature):
     fast = rollout(policy, prompts, stream(0, "grpo_completions", 1), temperature)
     uniforms = stream(0, "grpo_completions", 1).random((3, 256))
     module = plain.module_of(policy)
-    truth = plain.rollout(module, torch.from_numpy(prompts), torch.from_numpy(uniforms), temperature)
+    truth = plain.rollout(
+        module, torch.from_numpy(prompts), torch.from_numpy(uniforms), temperature
+    )
     assert np.array_equal(fast.completions, truth[0])
     assert relative(fast.log_probs, truth[1]) < 1e-12
     assert relative(fast.entropy, truth[2]) < 1e-12
@@ -167,10 +172,14 @@ def test_both_engines_agree(half_trained):
     torched = TorchPolicy(FULL_SIZE, compiled.values)
     prompts = prompts_of(50)
     uniforms = np.random.default_rng(3).random((3, 50))
-    for one, other in zip(*(p.rollout(prompts, uniforms, 0.7) for p in (compiled, torched)), strict=True):
+    for one, other in zip(
+        *(p.rollout(prompts, uniforms, 0.7) for p in (compiled, torched)), strict=True
+    ):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
     solutions = Additions(*np.random.default_rng(0).integers(100, size=(2, 50))).solutions()
-    for one, other in zip(*(p.grade(prompts, solutions, 0.7) for p in (compiled, torched)), strict=True):
+    for one, other in zip(
+        *(p.grade(prompts, solutions, 0.7) for p in (compiled, torched)), strict=True
+    ):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
     optimizers = [p.adam(1e-3) for p in (compiled, torched)]
     for step in range(3):

@@ -126,7 +126,6 @@ def library(request, tmp_path):
     return Library(str(out))
 
 
-
 def digest(policy, rows):
     numbers = repr(rows).encode()
     return hashlib.sha256(policy.values.tobytes() + numbers).hexdigest()[:16]
@@ -144,7 +143,10 @@ GRPO = {
     "advantage, sequence": ({}, "e06471f4853300e5"),
     "advantage, token": ({"ratio": "token", "temperature": 0.7}, "0eeed94bd8861b94"),
     "loss, sequence": ({"kl_placement": "loss"}, "3911df60601fa004"),
-    "loss, token": ({"kl_placement": "loss", "ratio": "token", "kl_estimator": "k2"}, "bb12bfa8d65e8ef4"),
+    "loss, token": (
+        {"kl_placement": "loss", "ratio": "token", "kl_estimator": "k2"},
+        "bb12bfa8d65e8ef4",
+    ),
 }
 
 
@@ -170,7 +172,9 @@ def test_an_exam_is_the_same_bytes_everywhere(library, half_trained):
 def test_many_jobs_at_once_compile_once(tmp_path):
     """Each process asks for the library of a shape that nobody has compiled yet."""
     log, compiler = tmp_path / "log", tmp_path / "compiler"
-    compiler.write_text(f'#!/bin/sh\necho once >> {log}\nexec {sys.executable} -m ziglang cc "$@"\n')
+    compiler.write_text(
+        f'#!/bin/sh\necho once >> {log}\nexec {sys.executable} -m ziglang cc "$@"\n'
+    )
     compiler.chmod(0o755)
     program = f"""
 from pathlib import Path
@@ -228,7 +232,9 @@ def test_the_cache_of_the_user_where_the_environment_is_not_writable(fresh, monk
 def test_a_compiler_that_fails_is_quoted(fresh, monkeypatch, tmp_path):
     monkeypatch.setattr(build, "ZIG", (sys.executable, "-c", "raise SystemExit('no such target')"))
     monkeypatch.setattr(build, "folders", lambda: [tmp_path])
-    with pytest.raises(UserError, match=r"(?s)could not be compiled, by .*no such target\nengine: torch"):
+    with pytest.raises(
+        UserError, match=r"(?s)could not be compiled, by .*no such target\nengine: torch"
+    ):
         build.library(SMALL, np.dtype("float32"))
     assert not list(tmp_path.glob("*.so"))
 

@@ -29,9 +29,7 @@ def test_sampled_frequencies_are_the_exact_probabilities(small_policy, temperatu
     index = (sampled.completions * np.array([169, 13, 1])).sum(axis=1)
     observed, expected = np.bincount(index, minlength=len(ANSWERS)), exact.numpy() * draws
     common = expected >= 5
-    pooled = [
-        np.append(counts[common], counts[~common].sum()) for counts in (observed, expected)
-    ]
+    pooled = [np.append(counts[common], counts[~common].sum()) for counts in (observed, expected)]
     assert common.sum() > 20
     assert stats.chisquare(*pooled).pvalue > 0.001
 

@@ -62,9 +62,7 @@ def test_weak_teacher_tells_the_truth_with_probability_q():
     truthful, carry = (shown == asked.solutions()).all(axis=1), asked.carry()
     assert truthful[~carry].all()
     assert np.array_equal(shown[~truthful], asked.no_carry_completions()[~truthful])
-    assert truthful[carry].mean().item() == pytest.approx(
-        0.3, abs=4 * (0.21 / 6975) ** 0.5
-    )
+    assert truthful[carry].mean().item() == pytest.approx(0.3, abs=4 * (0.21 / 6975) ** 0.5)
 
 
 def test_prompts_are_uniform():

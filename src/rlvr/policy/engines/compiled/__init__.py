@@ -178,9 +178,7 @@ class CompiledPolicy:
             ))  # fmt: skip
         return Rollout(completions, log_probs, entropy)
 
-    def grade(
-        self, prompts: np.ndarray, solutions: np.ndarray, temperature: float = 1.0
-    ) -> Grades:
+    def grade(self, prompts: np.ndarray, solutions: np.ndarray, temperature: float = 1.0) -> Grades:
         """How it does on `prompts` (n, 7); see `Policy`."""
         prompts = _tokens(prompts, POSITIONS - COMPLETION_LENGTH)
         solutions = _tokens(solutions, COMPLETION_LENGTH)
@@ -201,7 +199,9 @@ class CompiledPolicy:
         sequences = _tokens(sequences, None)
         n, length = sequences.shape
         if not 0 <= first < length <= POSITIONS:
-            raise ValueError(f"{length} tokens, asked from {first} on: there are {POSITIONS} positions")
+            raise ValueError(
+                f"{length} tokens, asked from {first} on: there are {POSITIONS} positions"
+            )
         self._make_room(n * length, 0)
         nodes = _check(self._library.plant(self._tree.address, n, length, first, _at(sequences)))
         self._make_room(0, nodes)
@@ -209,7 +209,9 @@ class CompiledPolicy:
 
     def _make_room(self, tree_nodes: int, work_nodes: int) -> None:
         """See to it that a tree of so many nodes fits, and a pass over so many."""
-        widest = max(3 * self.settings.width, self.settings.feed_forward, POSITIONS * self.settings.heads)
+        widest = max(
+            3 * self.settings.width, self.settings.feed_forward, POSITIONS * self.settings.heads
+        )
         if work_nodes * widest >= MOST_NUMBERS:
             raise ValueError(f"{work_nodes} distinct prefixes are too many for such a policy")
         grown = tree_nodes > self._tree_nodes or not self._tree_nodes
@@ -248,7 +250,7 @@ def policy(settings: PolicySettings, values: np.ndarray, device: str) -> Compile
     """
     if not settings.whole_vectors():
         raise UserError(
-            f"the compiled engine takes policies whose width / heads and feed_forward are multiples "
-            f"of {LANES}, not {settings!r}. engine: torch takes any."
+            f"the compiled engine takes policies whose width / heads and feed_forward are "
+            f"multiples of {LANES}, not {settings!r}. engine: torch takes any."
         )
     return CompiledPolicy(settings, values)

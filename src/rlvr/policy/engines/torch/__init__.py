@@ -86,9 +86,7 @@ class TorchPolicy:
         return Rollout(*(_array(torch.cat(column, dim=1)) for column in zip(*columns, strict=True)))
 
     @torch.no_grad()
-    def grade(
-        self, prompts: np.ndarray, solutions: np.ndarray, temperature: float = 1.0
-    ) -> Grades:
+    def grade(self, prompts: np.ndarray, solutions: np.ndarray, temperature: float = 1.0) -> Grades:
         """How it does on `prompts` (n, 7); see `Policy`.
 
         Greedy decoding gives the solution if and only if its token has the highest logit at each of
