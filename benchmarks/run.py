@@ -7,7 +7,6 @@ The two sides alternate in short blocks, so that what else the machine does meet
 """
 
 import argparse
-import copy
 import json
 import os
 import platform
@@ -22,6 +21,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import plain
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,20 +29,18 @@ import torch
 import yaml
 
 from rlvr.config.methods.grpo import GrpoSettings
+from rlvr.config.schedule import is_evaluated
+from rlvr.config.settings.policy import PolicySettings
 from rlvr.config.settings.whole import Config, load_config
 from rlvr.jobs.records import column
-from rlvr.methods.adam import FlatAdam
 from rlvr.methods.grpo import Batch, collect, update
 from rlvr.methods.grpo import train as grpo_train
 from rlvr.methods.sft import sft_loss
 from rlvr.methods.sft import train as sft_train
-from rlvr.policy.device import prepare_torch
 from rlvr.policy.exam import averages, grade, prepare_exam
-from rlvr.policy.linear import linear
-from rlvr.policy.prefix_tree import prefix_tree
+from rlvr.policy.policy import Policy
 from rlvr.policy.sampling import rollout
-from rlvr.policy.transformer import Policy
-from rlvr.task.addition import PROMPT_LENGTH, additions, draw_additions
+from rlvr.task.addition import OUTPUT_CLASSES, PROMPT_LENGTH, draw_additions
 from rlvr.task.splits import split_prompts
 from rlvr.task.streams import stream
 from rlvr.task.teachers import demonstrations
@@ -81,43 +79,41 @@ class Piece(NamedTuple):
 
 def peak_flops() -> float:
     """Operations per second of one thread in a good matrix product, by the better library."""
-    a, b, none = torch.randn(512, 512), torch.randn(512, 512), torch.zeros(512)
+    a, b = torch.randn(512, 512), torch.randn(512, 512)
+    one_dnn = (a, b, None, "none", [], "")  # faster than MKL on AMD's processors
     with torch.no_grad():
-        products = (lambda: a @ b), (lambda: linear(a, b, none))
+        products = (lambda: a @ b), (lambda: torch.ops.mkldnn._linear_pointwise(*one_dnn))
         best = min(_time(product) for product in products for _ in range(50))
     return 2 * 512**3 / best
 
 
-def forward_flops(policy: Policy, sequences: torch.Tensor) -> float:
+def forward_flops(settings: PolicySettings, sequences: np.ndarray) -> float:
     """Products and sums that the logits after the prompt need, each distinct prefix once.
 
     Of linear maps alone: attention scores are few. The first layer's projection counts nothing,
     being a table of tokens and positions; the last layer needs keys and values everywhere, the rest
     of it only where a token is predicted. For the two layers of the default policy.
     """
-    tree = prefix_tree(sequences, PROMPT_LENGTH, policy.head.weight)
-    nodes, asked = len(tree.inner.rows), len(tree.outer.rows)
-    layer = policy.layers[0]
-    width = layer.linear1.in_features
-    feed_forward = 2 * width * layer.linear1.out_features
+    prefixes = [len(np.unique(sequences[:, : t + 1], axis=0)) for t in range(sequences.shape[1])]
+    nodes, asked = sum(prefixes), sum(prefixes[PROMPT_LENGTH:])
+    width = settings.width
+    feed_forward = 2 * width * settings.feed_forward
     everywhere = width**2 + feed_forward + 2 * width**2
-    where_asked = 2 * width**2 + feed_forward + policy.head.weight.numel()
+    where_asked = 2 * width**2 + feed_forward + OUTPUT_CLASSES * width
     return 2.0 * (nodes * everywhere + asked * where_asked)
 
 
-def sequences_of(prompts: torch.Tensor, answers: torch.Tensor) -> torch.Tensor:
+def sequences_of(prompts: np.ndarray, completions: np.ndarray) -> np.ndarray:
     """What the policy reads: the prompt and all answer tokens but the last."""
-    return torch.cat([prompts, answers[:, :-1]], dim=1)
+    return np.concatenate([prompts, completions[:, :-1]], axis=1)
 
 
-def update_flops(policy: Policy, batch: Batch, settings: GrpoSettings) -> float:
+def update_flops(policy: PolicySettings, batch: Batch, settings: GrpoSettings) -> float:
     """Of the updates of an iteration: forward and backward of the completions that carry signal."""
     total = 0.0
     for epoch in range(settings.epochs):
-        order = torch.randperm(
-            len(batch.advantages), generator=stream(SEED, "grpo_minibatches", epoch)
-        )
-        for indices in order.split(settings.minibatch_size):
+        order = stream(SEED, "grpo_minibatches", epoch).permutation(len(batch.advantages))
+        for indices in np.split(order, len(order) // settings.minibatch_size):
             live = indices[batch.advantages[indices] != 0]
             if len(live):
                 sequences = sequences_of(batch.prompts[live], batch.completions[live])
@@ -134,14 +130,13 @@ def pieces(config: Config, quick: bool) -> list[Piece]:
     if quick:
         job = job.model_copy(update={"sft": job.sft.model_copy(update={"steps": 20})})
     start = sft_train(job, SEED)[0]
-    reference = copy.deepcopy(start).requires_grad_(False)
     grpo_job = config.job("base")
     settings = grpo_job.grpo.model_copy(update={"iterations": 2 if quick else LATE.start})
     grpo_job = grpo_job.model_copy(update={"grpo": settings})
-    late = grpo_train(grpo_job, copy.deepcopy(reference), split_prompts(None), 0.0, SEED)[0]
+    late = grpo_train(grpo_job, start, split_prompts(None), 0.0, SEED)[0]
 
     def batches_of(policy: Policy, iterations: range) -> list[Batch]:
-        return [collect(policy, reference, settings, 0.0, SEED, i)[0] for i in iterations]
+        return [collect(policy, start, settings, 0.0, SEED, i)[0] for i in iterations]
 
     early_batches, late_batches = batches_of(start, range(1, 11)), batches_of(late, LATE)
     silent = [batch._replace(advantages=batch.advantages * 0) for batch in late_batches]
@@ -163,15 +158,24 @@ def sft_piece(config: Config, start: Policy) -> Piece:
         asked = draw_additions(config.sft.batch_size, generator)
         shown = demonstrations(config.teachers["weak"], asked, generator)
         batches.append((asked.prompts(), shown))
-    theirs, ours = copy.deepcopy(start), copy.deepcopy(start)
+    theirs, ours = plain.module_of(start), start.copy()
     adam = torch.optim.Adam(theirs.parameters(), lr=config.sft.learning_rate)
-    flat = FlatAdam(ours, config.sft.learning_rate)
-    plain_batches, our_batches = cycle(batches), cycle(batches)
-    flops = statistics.mean(3 * forward_flops(start, sequences_of(*batch)) for batch in batches)
+    our_adam = ours.adam(config.sft.learning_rate)
+    plain_batches = cycle([tuple(map(torch.from_numpy, batch)) for batch in batches])
+    our_batches = cycle(batches)
+    flops = statistics.mean(
+        3 * forward_flops(config.policy, sequences_of(*batch)) for batch in batches
+    )
+
+    def step() -> None:
+        _, slopes = sft_loss(ours.log_probs(*next(our_batches)))
+        ours.backward(slopes)
+        our_adam.step()
+
     return Piece(
         "SFT step",
         lambda: plain.sft_step(theirs, adam, *next(plain_batches)),
-        lambda: flat.step(sft_loss(ours, *next(our_batches))),
+        step,
         flops,
     )
 
@@ -181,42 +185,46 @@ def rollout_piece(policy: Policy, settings: GrpoSettings) -> Piece:
     asked = draw_additions(settings.prompts_per_iteration, stream(SEED, "grpo_prompts", 1))
     prompts = asked.repeated(settings.group_size).prompts()
     sampled = rollout(policy, prompts, stream(SEED, "grpo_completions", 1))
+    module, tokens = plain.module_of(policy), torch.from_numpy(prompts)
+
+    def plainly() -> None:
+        uniforms = stream(SEED, "grpo_completions", 1).random((3, len(prompts)))
+        plain.rollout(module, tokens, torch.from_numpy(uniforms))
+
     return Piece(
         "rollout with log-probs",
-        lambda: plain.rollout(policy, prompts, stream(SEED, "grpo_completions", 1)),
+        plainly,
         lambda: rollout(policy, prompts, stream(SEED, "grpo_completions", 1)),
-        forward_flops(policy, sequences_of(prompts, sampled.completions)),
+        forward_flops(policy.settings, sequences_of(prompts, sampled.completions)),
     )
 
 
 def update_piece(name: str, policy: Policy, batches: list[Batch], settings: GrpoSettings) -> Piece:
     """The updates of an iteration. The step size is tiny, so that the policy stays what it is."""
-    theirs, ours = copy.deepcopy(policy), copy.deepcopy(policy)
-    adam = torch.optim.Adam(theirs.parameters(), lr=1e-9)
-    flat = FlatAdam(ours, 1e-9)
+    theirs, ours = plain.module_of(policy), policy.copy()
+    adam, our_adam = torch.optim.Adam(theirs.parameters(), lr=1e-9), ours.adam(1e-9)
     plain_batches, our_batches = cycle(batches), cycle(batches)
 
-    def order() -> torch.Generator:
+    def order() -> np.random.Generator:
         return stream(SEED, "grpo_minibatches", 1)
 
     return Piece(
         name,
         lambda: plain.update(theirs, adam, next(plain_batches), settings, 0.0, order()),
-        lambda: update(ours, flat, next(our_batches), settings, 0.0, order()),
-        statistics.mean(update_flops(policy, batch, settings) for batch in batches),
+        lambda: update(ours, our_adam, next(our_batches), settings, 0.0, order()),
+        statistics.mean(update_flops(policy.settings, batch, settings) for batch in batches),
     )
 
 
 def evaluation_piece(policy: Policy) -> Piece:
     """Greedy accuracy: sampled on 2,048 prompts, against exact over all 10,000."""
-    prompts = split_prompts(None).exam
-    exam = prepare_exam(prompts, policy.head.weight)  # once per run
-    asked = additions(prompts)
+    exam = prepare_exam(split_prompts(None).exam)  # once per run
+    module = plain.module_of(policy)
     return Piece(
         "evaluation (plain: 2,048 sampled; ours: all 10,000)",
-        lambda: plain.sampled_accuracy(policy, stream(SEED, "grpo_prompts", 0)),
+        lambda: plain.sampled_accuracy(module, stream(SEED, "grpo_prompts", 0)),
         lambda: averages(grade(policy, exam), exam),
-        forward_flops(policy, sequences_of(asked.prompts(), asked.solutions())),
+        forward_flops(policy.settings, sequences_of(exam.prompts, exam.solutions)),
     )
 
 
@@ -285,8 +293,7 @@ def document_a(config: Config, limits: dict[str, float]) -> tuple[list[dict], fl
         2 * config.sft.steps * limits["SFT step"]
         + weak * (2 * limits["rollout with log-probs"] + limits["update, late"])
         + cold * 2 * limits["rollout with log-probs"]
-        + weak
-        / config.grpo.evaluate_every
+        + sum(is_evaluated(i, config.grpo) for i in range(weak + 1))
         * next(v for k, v in limits.items() if "evaluation" in k)
     )
     return [
@@ -336,7 +343,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a smoke test that writes nothing")
     quick = parser.parse_args().quick
-    prepare_torch("cpu")
+    torch.set_num_threads(1)
     config = load_config(yaml.safe_load(CONFIG.read_text()))
     peak = peak_flops()
     rows = []

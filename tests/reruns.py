@@ -436,7 +436,7 @@ CODE = [
     (
         "`engine.c`",
         "engine-c",
-        lambda p: p.edit(ENGINE, "1e-5", "2e-5"),
+        lambda p: p.edit(ENGINE, "(real)1e-5", "(real)2e-5"),
         jobs(*ALL),
     ),
     (COSMETIC, "comment-in-c", lambda p: p.append(ENGINE, "\n/* A remark. */\n"), jobs()),

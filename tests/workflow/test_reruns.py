@@ -28,9 +28,10 @@ def test_a_change_runs_what_it_invalidates_and_nothing_else(clone, change):
     assert clone.would_run() == change.runs
 
 
+ENGINE = "rlvr.policy.engines.compiled"
 CHAIN = {  # each is followed by the next, the last by all others
-    "sft": ["rlvr.methods.sft"],
-    "grpo": ["rlvr.methods.grpo", "rlvr.task.rewards.exact"],
+    "sft": ["rlvr.methods.sft", ENGINE],
+    "grpo": ["rlvr.methods.grpo", ENGINE, "rlvr.task.rewards.exact"],
     "table": ["rlvr.results.table"],
 }
 LAST = {"claims": ["rlvr.claims.ledger"]} | {name: [f"rlvr.figures.{name}"] for name in FIGURES}

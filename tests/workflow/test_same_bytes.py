@@ -1,7 +1,12 @@
-"""The same lock file on the same machine gives the same bytes, however the work is done."""
+"""The same lock file gives the same bytes, however the work is done, and on other processors."""
 
+import os
+import platform
 import random
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 from interruptions import (
     INTERRUPTIONS,
@@ -35,6 +40,43 @@ def test_a_stage_run_by_hand_from_the_printed_command(scratch):
         made = scratch.stage(*stage)
         assert made.returncode == 0, made.stderr
     assert scratch.contents() == before
+
+
+PROCESSORS = {
+    "NumPy without AVX2": {
+        "NPY_DISABLE_CPU_FEATURES": " ".join(np._core._multiarray_umath.__cpu_dispatch__)
+    },
+    "OpenBLAS for an old one": {"OPENBLAS_CORETYPE": "Prescott"},
+    "OpenBLAS for AVX-512": {"OPENBLAS_CORETYPE": "SkylakeX"},
+    "a C library without FMA": {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F"},
+}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="of x86-64 processors")
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_libraries_that_choose_their_code_by_the_processor(scratch, processor):
+    """Told to take another's, they must not change a byte. Of the engine, see test_engine.py.
+
+    A stage clears such variables when it is started by -m; here it is not.
+    """
+    before = scratch.products()
+    stages = [
+        command
+        for command in scratch.printed_commands()
+        if "--run.seed" not in command or {"weak", "1"} <= set(command)
+    ]
+    assert len(stages) > 8
+    for stage, *arguments in stages:
+        program = f"import runpy; runpy.run_module('{stage}', run_name='__main__', alter_sys=True)"
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments],
+            cwd=scratch.folder,
+            env=os.environ | PROCESSORS[processor],
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+    assert scratch.products() == before
 
 
 @pytest.fixture(scope="module")

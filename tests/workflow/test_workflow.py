@@ -137,7 +137,8 @@ def test_each_rule_says_what_it_is_and_what_it_needs(path):
 
 def test_cuda_reserves_a_gpu_and_cpu_does_not(finished):
     for device, gpu in (("cpu", 0), ("cuda", 1), ("auto", 0)):
-        done = finished.snakemake("--dry-run", "--forceall", overlay={"device": device})
+        overlay = {"engine": "torch", "device": device}
+        done = finished.snakemake("--dry-run", "--forceall", overlay=overlay)
         assert f"gpu={gpu}," in done.stdout
         assert f"gpu={1 - gpu}," not in done.stdout
 
@@ -159,7 +160,14 @@ def test_without_cuda_the_gpu_profile_says_so_before_any_job(finished, tmp_path)
 def test_the_gpu_profile_trains_one_job_at_a_time(tmp_path):
     """On the CPU, as if it were a GPU."""
     workflow = Workflow(tmp_path)
-    pretend = ["--config", "device=cpu", "--set-resources", "sft:gpu=1", "grpo:gpu=1"]
+    pretend = [
+        "--config",
+        "engine=torch",
+        "device=cpu",
+        "--set-resources",
+        "sft:gpu=1",
+        "grpo:gpu=1",
+    ]
     done = workflow.snakemake(*GPU_PROFILE, *pretend, targets=["results/tables/weak_start.parquet"])
     assert done.returncode == 0, done.stderr
     said = done.stdout + done.stderr

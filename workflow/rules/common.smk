@@ -39,8 +39,8 @@ shell.prefix(PREFIX.replace("{", "{{").replace("}", "}}"))  # Snakemake formats 
 GPU = int(settings.device == "cuda")
 if settings.device == "cpu" and "gpu" in workflow.global_resources:
     logger.warning(
-        "A GPU is offered, but device is 'cpu': training runs on the CPU. "
-        "(--config replaces the --config of a profile; then add device=cuda to it.)"
+        "A GPU is offered, but device is 'cpu': training runs on the CPU. (--config replaces the "
+        "--config of a profile; then add engine=torch device=cuda to it.)"
     )
 
 

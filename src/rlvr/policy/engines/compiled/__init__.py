@@ -21,6 +21,7 @@ MOST_NUMBERS = 2**31  # in an array of the engine, which counts them by 32 bits
 
 P, N, D = c_void_p, c_int64, c_double
 FUNCTIONS = {
+    "runs_here": (N,),
     "parameters": (N,),
     "tree_bytes": (N, N),
     "work_bytes": (N, N),
@@ -50,7 +51,13 @@ class Library:
 
 @functools.cache
 def _library(settings: PolicySettings, dtype: np.dtype) -> Library:
-    return Library(str(build.library(settings, dtype)))
+    library = Library(str(build.library(settings, dtype)))
+    if not library.runs_here():
+        raise UserError(
+            "the compiled engine needs a processor with AVX2 and FMA, of 2013 or later. "
+            f"{build.ANOTHER}."
+        )
+    return library
 
 
 def _at(array: np.ndarray) -> int:

@@ -47,18 +47,9 @@ def definitions(settings: PolicySettings, dtype: np.dtype) -> list[str]:
     return [f"-D{name}={value}" for name, value in sizes.items()]
 
 
-def target() -> list[str]:
-    """The oldest processor that is supported here: so one build serves all machines of a cluster.
-
-    Raises a `UserError` where this one is older.
-    """
-    if platform.machine().lower() not in X86:
-        return ["-mcpu=baseline"]
-    if not np._core._multiarray_umath.__cpu_features__["AVX2"]:
-        raise UserError(
-            f"the compiled engine needs a processor with AVX2 (of 2013 or later). {ANOTHER}."
-        )
-    return ["-march=x86_64_v3"]
+def target() -> str:
+    """The oldest processor that is supported: so one build serves all machines of a cluster."""
+    return "-march=x86_64_v3" if platform.machine().lower() in X86 else "-mcpu=baseline"
 
 
 def folders() -> list[Path]:
@@ -72,7 +63,7 @@ def library(settings: PolicySettings, dtype: np.dtype) -> Path:
 
     Raises a `UserError` where it can neither be found nor made.
     """
-    options = [*EXACT, *QUIET, "-O2", *target(), *definitions(settings, dtype)]
+    options = [*EXACT, *QUIET, "-O2", target(), *definitions(settings, dtype)]
     key = hashlib.sha256("\0".join([SOURCE.read_text(encoding="utf-8"), *options]).encode())
     name = f"engine-{sysconfig.get_platform()}-{key.hexdigest()[:16]}.so"
     problems = []

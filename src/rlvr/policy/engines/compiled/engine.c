@@ -16,6 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #endif
@@ -782,6 +785,19 @@ static void backward(Work *w, const Parameters *p, Parameters *g, int n, const i
 /* --- What Python calls ------------------------------------------------------------------------- */
 
 #define EXPORT __attribute__((visibility("default")))
+
+/* Whether this processor has the instructions of the oldest that is built for: to be asked first */
+EXPORT int64_t engine_runs_here(void)
+{
+#ifdef __x86_64__
+    unsigned a, b, c, d, fma = 0, avx2 = 0;
+    if (__get_cpuid(1, &a, &b, &c, &d)) fma = c >> 12 & c >> 27 & 1; /* and what AVX needs of the system */
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) avx2 = b >> 5 & 1;
+    return fma && avx2;
+#else
+    return 1;
+#endif
+}
 
 EXPORT int64_t engine_parameters(void) { return PARAMETERS; }
 
