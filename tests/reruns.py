@@ -319,7 +319,7 @@ MODULES = [
     (
         "code of {}",
         "__init__ elementary errors config/__init__ config/runs config/values jobs/__init__ "
-        "jobs/command_line jobs/digest jobs/isolation jobs/records methods/__init__ methods/sft "
+        "jobs/command_line jobs/digest jobs/isolation jobs/records methods/sft "
         "policy/__init__ policy/checkpoints policy/exam policy/parameters policy/policy "
         "policy/engines/__init__ policy/engines/compiled/__init__ policy/engines/compiled/build "
         "task/__init__ task/addition task/splits task/streams task/teachers",
@@ -327,7 +327,7 @@ MODULES = [
     ),
     (
         "code of {}",
-        "config/schedule methods/grpo methods/columns methods/run_stage policy/sampling "
+        "config/schedule methods/__init__ methods/grpo methods/columns methods/run_stage policy/sampling "
         "task/rewards/__init__",
         jobs(*FROM_GRPO),
     ),
