@@ -327,8 +327,8 @@ MODULES = [
     ),
     (
         "code of {}",
-        "config/schedule methods/__init__ methods/grpo methods/columns methods/run_stage policy/sampling "
-        "task/rewards/__init__",
+        "config/schedule methods/__init__ methods/grpo methods/columns methods/run_stage "
+        "policy/sampling task/rewards/__init__",
         jobs(*FROM_GRPO),
     ),
     ("code of the reward that a recipe names", "task/rewards/exact", jobs(*FROM_GRPO)),

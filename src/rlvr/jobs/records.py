@@ -12,6 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -99,7 +100,7 @@ def write_parquet(
 
     Raises a `UserError`, and writes nothing, where a number is not finite.
     """
-    table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema)
+    table = rows if isinstance(rows, pa.Table) else _table(list(rows), schema)
     if wrong := columns_not_finite(table, schema):
         raise UserError(
             f"{path}: was not written, since it would hold numbers that are not finite, in "
@@ -109,6 +110,37 @@ def write_parquet(
     with replacing(path) as partial:
         # Not Snappy, whose bytes differ between processors.
         pq.write_table(table, partial, compression="zstd")
+
+
+def _table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Rows as a table; a key that a row lacks is null."""
+    columns = [_column([row.get(field.name) for row in rows], field.type) for field in schema]
+    return pa.table(columns, schema=schema)
+
+
+NUMBERS = {pa.float64(): np.float64, pa.int64(): np.int64}
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Values, or None, as a column.
+
+    Of numbers it is put together by hand: pa.array looks for pandas, whose import takes a training
+    job as long as fifty iterations.
+    """
+    null = [value is None for value in values]
+    validity = pa.py_buffer(np.packbits(np.logical_not(null), bitorder="little"))
+    if pa.types.is_list(kind) and kind.value_type in NUMBERS:
+        lists = [value or [] for value in values]
+        offsets = np.cumsum([0, *map(len, lists)], dtype=np.int32)
+        items = _column([item for one in lists for item in one], kind.value_type)
+        buffers = [validity, pa.py_buffer(offsets)]
+        return pa.Array.from_buffers(kind, len(values), buffers, children=[items])
+    if kind not in NUMBERS:
+        return pa.array(values, kind)
+    filled = [0 if value is None else value for value in values]
+    numbers = np.array(filled, dtype=None if filled else NUMBERS[kind])
+    numbers = numbers.astype(NUMBERS[kind], casting="safe")  # no 1.5 for a whole number
+    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(numbers)])
 
 
 def read_parquet(path: Path, schema: pa.Schema) -> tuple[pa.Table, dict[str, Any]]:

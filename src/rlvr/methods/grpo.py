@@ -200,7 +200,8 @@ def update(
     for _ in range(settings.epochs):
         order = generator.permutation(len(batch.advantages))
         for indices in minibatches(order, settings.minibatch_size):
-            part = Batch(*(array[indices[has_gradient[indices]]] for array in batch))
+            live = indices[has_gradient[indices]]
+            part = Batch(*(array[live] for array in batch))
             log_probs_new = policy.log_probs(part.prompts, part.completions, settings.temperature)
             losses = completion_losses(log_probs_new, part, settings, beta)
             policy.backward(losses.slopes / len(indices))

@@ -3,9 +3,12 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rlvr.claims.claim import CLAIMS
 from rlvr.errors import UserError
+from rlvr.jobs import records
 from rlvr.jobs.records import column, provenance, read_parquet, replacing, write_parquet
 from rlvr.methods.columns import METRICS
 from rlvr.methods.sft import SFT_METRICS
@@ -186,4 +189,40 @@ def test_provenance_says_what_made_a_file_and_nothing_that_changes():
     one, two = (provenance("rlvr.results.table", {"seed": 1}, {"a": 2}) for _ in range(2))
     assert one == two
     assert {"stage", "run", "settings", "code", "packages"} == one.keys()
-    assert one["packages"].keys() == {"pyarrow"}
+    assert one["packages"].keys() == {"numpy", "pyarrow"}
+
+
+COLUMNS = pa.schema(
+    [
+        column("x", pa.float64(), "1", "a number", not_finite="it may be"),
+        column("n", pa.int64(), "1", "a whole number"),
+        column("lists", pa.list_(pa.int64()), "1", "whole numbers"),
+        column("words", pa.string(), "text", "words"),
+    ]
+)
+whole = st.none() | st.integers(-(2**63), 2**63 - 1)
+any_rows = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "x": st.none() | st.floats() | st.integers(-5, 5),
+            "n": whole,
+            "lists": st.none() | st.lists(st.integers(0, 9)),
+            "words": st.none() | st.text(),
+        },
+    )
+)
+
+
+@given(any_rows)
+def test_rows_become_the_table_that_pyarrow_makes_of_them(rows):
+    """It is put together by hand, to leave pandas out."""
+    table = records._table(rows, COLUMNS)
+    table.validate(full=True)
+    expected = pa.Table.from_pylist(rows, COLUMNS).to_pylist()
+    assert list(map(repr, table.to_pylist())) == list(map(repr, expected))
+
+
+def test_no_fraction_in_a_column_of_whole_numbers():
+    with pytest.raises(TypeError):
+        records._table([{"n": 1.5}], COLUMNS)
