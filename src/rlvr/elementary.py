@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440054690583e-4  # an exponent times the first is exact
 LEAST, MOST = -700.0, 700.0  # e to the power of less, or more, is taken for e to that
-# Of z = r^2, so that r - z P(z) is r (e^r + 1) / (e^r - 1) less 2, the other way round: FreeBSD's
-# e_exp.c (Sun Microsystems 1993) has them, and the proof that their error is below 2^-59.
+# Coefficients of P, the highest first: with c = r - r^2 P(r^2), e^r - 1 = r + r c / (2 - c), to
+# within 2^-59 for |r| <= ln(2) / 2. They are those of FreeBSD's e_exp.c (Sun Microsystems 1993).
 EXP = (4.13813679705723846039e-08, -1.65339022054652515390e-06, 6.61375632143793436117e-05,
        -2.77777777770155933842e-03, 1.66666666666666019037e-01)  # fmt: skip
 

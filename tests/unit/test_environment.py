@@ -75,3 +75,17 @@ def test_stages_import_nothing_heavy_that_they_do_not_need(modules, heavy):
     code = f"import sys, {modules}; print(*sorted(set({heavy.split()}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_a_training_job_writes_its_metrics_without_pandas(tmp_path):
+    """pyarrow imports it where it finds it, unless it is kept from looking."""
+    code = f"""
+import sys
+from pathlib import Path
+from rlvr.jobs.records import write_parquet
+from rlvr.methods.columns import METRICS
+rows = [{{"iteration": 0, "accuracy": 0.5}}, {{"iteration": 1, "reward_counts": [1, 2]}}]
+write_parquet(Path({str(tmp_path / "m.parquet")!r}), rows, METRICS, {{}})
+print("pandas" in sys.modules)"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

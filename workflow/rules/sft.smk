@@ -16,8 +16,8 @@ rule sft:
         gpu=GPU,
     params:
         settings=lambda wildcards: SFT_FLAGS[wildcards.teacher],
-        code=source_digest(*settings.sft_modules()),
-        packages=package_versions(*settings.sft_modules()),
+        code=lambda wildcards: source_digest(*settings.sft_modules(wildcards.teacher)),
+        packages=lambda wildcards: package_versions(*settings.sft_modules(wildcards.teacher)),
     shell:
         "python -m rlvr.methods.sft {params.settings}"
         " --run.teacher {wildcards.teacher} --run.seed {wildcards.seed}"

@@ -310,6 +310,17 @@ def test_bad_sizes_and_tokens_are_refused_before_any_call(call):
         call(small_policy())
 
 
+@pytest.mark.parametrize("prompts", [PROMPTS, PROMPTS + 11])
+def test_there_is_no_way_back_from_what_was_refused(prompts):
+    """Else it would read with the refused tokens."""
+    policy = small_policy()
+    policy.log_probs(PROMPTS, SOLUTIONS)
+    with pytest.raises(ValueError, match="tokens"):
+        policy.log_probs(prompts, SOLUTIONS + 10)
+    with pytest.raises(ValueError, match="slopes must be of shape"):
+        policy.backward(np.ones((4, 3)))
+
+
 def _library_of(settings):
     return Library(str(build.library(settings, np.dtype("float64"))))
 

@@ -100,9 +100,9 @@ class Config(_Methods):
         """The modules that runs of `recipe` rest on: the method's, and those that settings name."""
         return [f"rlvr.methods.{self.method(recipe)}", *self.job(recipe).modules()]
 
-    def sft_modules(self) -> list[str]:
-        """The modules that SFT rests on."""
-        return ["rlvr.methods.sft", *self.sft_job(next(iter(self.teachers))).modules()]
+    def sft_modules(self, teacher: str) -> list[str]:
+        """The same of the SFT runs of `teacher`."""
+        return ["rlvr.methods.sft", *self.sft_job(teacher).modules()]
 
     def figure(self, name: str) -> FigureSettings:
         """Settings of the figure `name`. Raises a `UserError` if the config has none such."""

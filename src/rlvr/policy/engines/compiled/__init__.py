@@ -130,11 +130,11 @@ class CompiledPolicy:
         targets = _tokens(completions, COMPLETION_LENGTH)
         self._plant(np.concatenate([prompts, targets[:, :-1]], axis=1), prompts.shape[1] - 1)
         log_probs = np.empty(targets.shape, dtype=self.values.dtype)
-        self._targets = targets
         _check(self._library.forward(
             self._work.address, _at(self.values), len(targets), _at(targets), temperature,
             _at(log_probs), None,
         ))  # fmt: skip
+        self._planted, self._targets = len(targets), targets
         return log_probs
 
     def hidden_states(self, sequences: np.ndarray, first: int) -> np.ndarray:
@@ -142,10 +142,10 @@ class CompiledPolicy:
         self._plant(sequences, first)
         shape = (len(sequences), self._asked, self.settings.width)
         hidden = np.empty(shape, dtype=self.values.dtype)
-        self._targets = None
         self._library.forward(
             self._work.address, _at(self.values), len(sequences), None, 1.0, None, _at(hidden)
         )
+        self._planted, self._targets = len(sequences), None
         return hidden
 
     def backward(self, slopes: np.ndarray) -> None:
@@ -202,7 +202,11 @@ class CompiledPolicy:
         return Grades(correct, elementary.exp(log_probability))
 
     def _plant(self, sequences: np.ndarray, first: int) -> None:
-        """Make the tree of `sequences` (n, L), and room to compute on it."""
+        """Make the tree of `sequences` (n, L), and room to compute on it.
+
+        There is nothing to go back from until that is done.
+        """
+        self._planted = 0
         sequences = _tokens(sequences, None)
         n, length = sequences.shape
         if not 0 <= first < length <= POSITIONS:
@@ -212,7 +216,7 @@ class CompiledPolicy:
         self._make_room(n * length, 0)
         nodes = _check(self._library.plant(self._tree.address, n, length, first, _at(sequences)))
         self._make_room(0, nodes)
-        self._planted, self._asked = n, length - first
+        self._asked = length - first
 
     def _make_room(self, tree_nodes: int, work_nodes: int) -> None:
         """See to it that a tree of so many nodes fits, and a pass over so many."""
