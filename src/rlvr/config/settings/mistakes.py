@@ -31,7 +31,11 @@ def _explain_one(mistake: Mapping[str, Any], model: type[BaseModel]) -> str:
         close = difflib.get_close_matches(str(location[-1]), allowed, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
         return f"{path}: unknown key.{hint} Allowed here: {', '.join(allowed)}."
-    if kind in ("base", "recipe"):  # about the config as a whole; they name the key themselves
+    if kind in (
+        "base",
+        "engine",
+        "recipe",
+    ):  # of several keys, which they name themselves
         return f"{message}."
     if kind == "union_tag_invalid":
         found = repr(mistake["ctx"]["tag"])
