@@ -80,7 +80,7 @@ CONFIGS = [
     ("grpo: {clip_epsilon_high: .nan}\n", "grpo.clip_epsilon_high: found nan."),
     ("teachers: {weak: {truth_probability: .nan}}\n", "weak.truth_probability: found nan."),
     ({"policy": {"heads": 3}}, "Heads (3) must divide width (16)"),
-    ({"policy": {"feed_forward": 36}}, "  with engine compiled, policy.width / policy.heads (8) and policy.feed_forward (36) must be"),
+    ({"policy": {"feed_forward": 36}}, "policy.feed_forward (36) must be multiples of 8"),
     ({"device": "cuda"}, "  device cuda needs engine torch: the compiled engine is on the CPU."),
     ({"engine": "cuda"}, "engine: found 'cuda'. Input should be 'compiled' or 'torch'"),
     # too much for any memory
