@@ -153,7 +153,7 @@ def over_time(clone: Clone) -> End:
 
 
 def over_memory(clone: Clone) -> End:
-    end = End(clone, clone.start(f"{RUN_SFT} --set-resources sft:mem_mb=250"))
+    end = End(clone, clone.start(f"{RUN_SFT} --set-resources sft:mem_mb=100"))
     clone.run(f"{RUN_SFT} {MORE_MEMORY}")
     return end
 
