@@ -2,6 +2,7 @@
 import os
 import shlex
 
+from rlvr.config.runs import RewardModelRun, Run
 from rlvr.config.settings.whole import load_config
 from rlvr.errors import UserError
 from rlvr.figures.shown import check_figures
@@ -11,8 +12,10 @@ from rlvr.jobs.digest import package_versions, source_digest
 settings = load_config(config)
 check_figures(settings)
 SFT_FLAGS = {teacher: flags(settings.sft_job(teacher)) for teacher in settings.teachers}
+REWARD_MODEL_JOBS = settings.reward_model_jobs()
 RUN_FLAGS = {recipe: flags(settings.job(recipe)) for recipe in settings.recipes}
 SFT_POLICY = "results/sft/teacher={teacher}/seed={seed}/policy.safetensors"
+REWARD_MODEL = "results/reward_model/reward={reward}/teacher={teacher}/seed={seed}"
 
 # Jobs use the Python that runs Snakemake, also where its environment is not activated, and find
 # packages where it does, but none in the working folder. Nothing else of Python's variables reaches
@@ -49,22 +52,36 @@ wildcard_constraints:
     recipe="[^/]+",
     beta="[^/]+",
     seed="[^/]+",
+    labels="[^/]+",
+    pairs="[^/]+",
+    reward="[^/]+",
     study="[^/]+",
     figure="[^/]+",
 
 
-def known_start(wildcards):
-    """No file. Refuses an SFT run that no study names, before any job starts."""
-    settings.check_path("sft/teacher={teacher}/seed={seed}".format(**wildcards))
-    return []
-
-
-def known_run(method):
-    """No file. Refuses a run of this method that no study names, before any job starts."""
+def known(path):
+    """No file. Refuses a job of this path that no run of a study needs, before any job starts."""
 
     def check(wildcards):
-        path = "{method}/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}"
-        settings.check_path(path.format(method=method, **wildcards))
+        settings.check_path(path.format(**wildcards))
         return []
 
     return check
+
+
+def known_run(method):
+    """The same of a run of this method."""
+    return known(method + "/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}")
+
+
+def run_of(method, wildcards):
+    """The run that the wildcards of a rule name."""
+    settings.check_path(
+        f"{method}/recipe={wildcards.recipe}/teacher={wildcards.teacher}/beta={wildcards.beta}/seed={wildcards.seed}"
+    )
+    return Run(method=method, **{**wildcards, "beta": float(wildcards.beta)})
+
+
+def files_behind(run):
+    """The files of a run, each under its own name."""
+    return {Path(file).stem: f"results/{run.path}/{file}" for file in run.files}

@@ -1,8 +1,15 @@
+def reward_model_of(wildcards):
+    """The reward model that a run learns from, if its reward is learned."""
+    model = settings.reward_model_of(run_of("grpo", wildcards))
+    return f"results/{model.path}/model.safetensors" if model else []
+
+
 rule grpo:
-    """Train a policy by GRPO against the verifier, from an SFT policy."""
+    """Train a policy by GRPO on its recipe's reward, from an SFT policy."""
     input:
         known_run("grpo"),
         sft_policy=SFT_POLICY,
+        reward_model=reward_model_of,
     output:
         policy="results/grpo/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}/policy.safetensors",
         metrics="results/grpo/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}/metrics.parquet",
@@ -19,9 +26,12 @@ rule grpo:
         settings=lambda wildcards: RUN_FLAGS[wildcards.recipe],
         code=lambda wildcards: source_digest(*settings.modules(wildcards.recipe)),
         packages=lambda wildcards: package_versions(*settings.modules(wildcards.recipe)),
+        reward_model=lambda wildcards, input: (
+            f"--reward-model {input.reward_model}" if input.reward_model else ""
+        ),
     shell:
         "python -m rlvr.methods.grpo {params.settings}"
         " --run.method grpo --run.recipe {wildcards.recipe} --run.teacher {wildcards.teacher}"
         " --run.beta {wildcards.beta} --run.seed {wildcards.seed}"
-        " --sft-policy {input.sft_policy}"
+        " --sft-policy {input.sft_policy} {params.reward_model}"
         " --policy-out {output.policy} --metrics-out {output.metrics} > {log} 2>&1"

@@ -1,7 +1,7 @@
 rule sft:
     """Train a policy to imitate a teacher's answers, from random weights."""
     input:
-        known_start,
+        known("sft/teacher={teacher}/seed={seed}"),
     output:
         policy="results/sft/teacher={teacher}/seed={seed}/policy.safetensors",
         metrics="results/sft/teacher={teacher}/seed={seed}/metrics.parquet",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic_settings import CliPositionalArg
 
-from rlvr.claims import document_a, document_b
+from rlvr.claims import contrasts, document_a, document_b
 from rlvr.claims.claim import CLAIMS, Evidence, judge
 from rlvr.claims.pages import as_html, as_markdown
 from rlvr.config.arms import COLD, WEAK, Arm
@@ -18,7 +18,7 @@ from rlvr.jobs import command_line
 from rlvr.jobs.records import provenance, replacing, write_parquet
 from rlvr.results.studies import Studies, read_studies
 
-ALL_CLAIMS = (*document_a.CLAIMS, *document_b.CLAIMS)
+ALL_CLAIMS = (*document_a.CLAIMS, *document_b.CLAIMS, *contrasts.CLAIMS)
 
 
 def training_minutes(studies: Studies, folder: Path) -> dict[int, float]:

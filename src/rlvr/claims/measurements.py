@@ -3,7 +3,7 @@
 A measurement takes a run's rows, indexed by iteration; `per_seed` applies it to an arm's runs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf, nan, sqrt
 
 import pandas as pd
@@ -55,6 +55,54 @@ def largest_fall(column: str, last: int) -> Callable[[Run], float]:
     def measure(run: Run) -> float:
         values = run[column].loc[:last].dropna()
         return float((values.cummax() - values).max()) if last in run.index else nan
+
+    return measure
+
+
+def fall_from_best(column: str, last: int) -> Callable[[Run], float]:
+    """How far the column is at the end below the best that it had reached."""
+
+    def measure(run: Run) -> float:
+        values = run[column].loc[:last].dropna()
+        return float(values.max() - values.iloc[-1]) if last in values.index else nan
+
+    return measure
+
+
+def first_pierced(last: int) -> Callable[[Run], float]:
+    """The first evaluated iteration with the reward up and the accuracy down; inf for never.
+
+    Both against the start: the reward's is its mean over the first batch, the SFT policy's.
+    """
+
+    def measure(run: Run) -> float:
+        down = run.accuracy < run.accuracy.loc[0]
+        pierced = run.index[down & (run.reward_mean > run.reward_mean.loc[1])]
+        if len(pierced):
+            return float(pierced[0])
+        return inf if last in run.index else nan
+
+    return measure
+
+
+def growth(column: str, window: int, last: int) -> Callable[[Run], float]:
+    """The column's mean over the last `window` iterations less that over as many before them."""
+
+    def measure(run: Run) -> float:
+        late, before = (
+            run[column].loc[end - window + 1 : end].mean() for end in (last, last - window)
+        )
+        return float(late - before) if last in run.index else nan
+
+    return measure
+
+
+def kl_above_floor(window: int, last: int) -> Callable[[Run], float]:
+    """The KL over the last `window` iterations less what its success at the end takes at least."""
+
+    def measure(run: Run) -> float:
+        kl = run["kl"].loc[last - window + 1 : last].mean()
+        return float(kl - run["kl_floor"].get(last, nan))
 
     return measure
 
@@ -118,9 +166,17 @@ def paired(
     combine: Callable[[float, float], float],
 ) -> Callable[[Evidence], BySeed]:
     """Two measurements combined, seed by seed: arms share their seeds, so noise in common goes."""
+    return combined([one, other], combine)
+
+
+def combined(
+    measurements: Sequence[Callable[[Evidence], BySeed]], combine: Callable[..., float]
+) -> Callable[[Evidence], BySeed]:
+    """Several measurements combined, seed by seed, where all have the seed."""
 
     def measure(evidence: Evidence) -> BySeed:
-        ones, others = one(evidence), other(evidence)
-        return {seed: combine(ones[seed], others[seed]) for seed in ones if seed in others}
+        first, *others = (one(evidence) for one in measurements)
+        seeds = [seed for seed in first if all(seed in other for other in others)]
+        return {seed: combine(first[seed], *(o[seed] for o in others)) for seed in seeds}
 
     return measure

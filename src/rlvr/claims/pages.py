@@ -16,7 +16,8 @@ METHODS = (
 )
 RULES = (
     "Fixed before this workflow's first results on them were seen (document B's but for "
-    "one run of its figure 4, and trial runs elsewhere). A seed holds if it lies within"
+    "one run of its figure 4, and trial runs elsewhere; document A's contrasts but for a run of "
+    "one seed each, and trial runs elsewhere). A seed holds if it lies within"
 )
 
 

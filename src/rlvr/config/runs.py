@@ -3,8 +3,9 @@
 import itertools
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import ClassVar
 
-from rlvr.config.values import Beta, Name, Seed, Strict
+from rlvr.config.values import Beta, Count, Labels, Name, Seed, Strict
 
 
 def decimal(value: float) -> str:
@@ -15,6 +16,9 @@ def decimal(value: float) -> str:
 class SftRun(Strict):
     """The keys of one SFT run."""
 
+    files: ClassVar = ("policy.safetensors", "metrics.parquet")
+    """What it leaves in its folder; of all runs."""
+
     teacher: Name
     seed: Seed
 
@@ -23,9 +27,44 @@ class SftRun(Strict):
         """The run's folder below results, in Hive style."""
         return f"sft/teacher={self.teacher}/seed={self.seed}"
 
+    @property
+    def start(self) -> "SftRun":
+        """The SFT run, of one that starts from it."""
+        return SftRun(teacher=self.teacher, seed=self.seed)
+
+
+class PreferencesRun(SftRun):
+    """The keys of one set of labelled pairs, whose completions an SFT policy says."""
+
+    files: ClassVar = ("pairs.parquet", "fresh.parquet")
+
+    labels: Labels
+    pairs: Count
+
+    @property
+    def path(self) -> str:
+        """The run's folder below results, in Hive style."""
+        keys = f"teacher={self.teacher}/labels={self.labels}/pairs={self.pairs}"
+        return f"preferences/{keys}/seed={self.seed}"
+
+
+class RewardModelRun(SftRun):
+    """The keys of one reward model, which starts from an SFT policy."""
+
+    files: ClassVar = ("model.safetensors", "metrics.parquet")
+
+    reward: Name
+
+    @property
+    def path(self) -> str:
+        """The run's folder below results, in Hive style."""
+        return f"reward_model/reward={self.reward}/teacher={self.teacher}/seed={self.seed}"
+
 
 class Run(Strict):
     """The keys of one run that starts from an SFT policy, by whatever method."""
+
+    files: ClassVar = SftRun.files
 
     method: Name
     recipe: Name

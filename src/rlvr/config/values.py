@@ -52,6 +52,7 @@ Number = Annotated[int, Field(ge=0, le=1_000_000)]
 EvenCount = Annotated[int, Field(ge=2, le=1_000_000, multiple_of=2)]
 Positive = Annotated[float, Field(ge=1e-30, le=1e30, allow_inf_nan=False)]  # float32 has room
 Probability = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, le=1)]
 Confidence = Annotated[float, Field(gt=0, lt=1)]
 LONGEST_NAME = 100  # a file system has room for 255 bytes, with what stands around a name
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*\z", max_length=LONGEST_NAME)]
@@ -66,3 +67,4 @@ Beta = Annotated[float, Field(ge=0, le=1000), AfterValidator(fits_in_a_path)]
 Betas = Annotated[list[Beta], Field(min_length=1), AfterValidator(unique)]
 Device = Literal["cpu", "cuda", "auto"]
 Engine = Literal["compiled", "torch"]
+Labels = Literal["truthful", "habitual"]

@@ -1,4 +1,4 @@
-"""GRPO against a verifier, from an SFT checkpoint. One run of one (recipe, teacher, beta, seed).
+"""GRPO on a reward, from an SFT checkpoint. One run of one (recipe, teacher, beta, seed).
 
 Group-relative policy optimisation is from DeepSeekMath (Shao et al. 2024, arXiv:2402.03300); the
 clipped surrogate is PPO's (Schulman et al. 2017, arXiv:1707.06347). The settings' names are theirs.
@@ -7,6 +7,7 @@ clipped surrogate is PPO's (Schulman et al. 2017, arXiv:1707.06347). The setting
 """
 
 import math
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +19,14 @@ from rlvr.errors import UserError
 from rlvr.jobs import command_line
 from rlvr.jobs.progress import Progress
 from rlvr.methods.columns import METRICS
-from rlvr.methods.run_stage import RunStage, read_start
+from rlvr.methods.rewards import prepare_reward
+from rlvr.methods.run_stage import RunStage, check_start, read_start
 from rlvr.policy.exam import averages, grade, kl_floor, prepare_exam
 from rlvr.policy.policy import Optimizer, Policy
 from rlvr.policy.sampling import rollout
 from rlvr.task.addition import COMPLETION_LENGTH, draw_additions
-from rlvr.task.rewards import rewards_by
+from rlvr.task.rewards import Reward
+from rlvr.task.rewards.exact import reward as is_right
 from rlvr.task.splits import Split
 from rlvr.task.streams import stream
 
@@ -37,17 +40,23 @@ def reward_advantages(rewards: np.ndarray, settings: GrpoSettings) -> np.ndarray
     - `batch`: (r - batch mean) / (batch std + epsilon): one baseline for all prompts, document A's
       contrast.
 
-    Standard deviations have Bessel's correction. Equal rewards of a group give exactly 0 but for
-    `batch`.
+    Standard deviations have Bessel's correction. Equal rewards of a group, or for `batch` of all
+    groups, give exactly 0.
     """
     if settings.advantages == "batch":
-        return (rewards - rewards.mean()) / (rewards.std(ddof=1) + settings.advantage_epsilon)
-    centred = rewards - rewards.mean(axis=1, keepdims=True)
+        return _centred(rewards, None) / (rewards.std(ddof=1) + settings.advantage_epsilon)
+    centred = _centred(rewards, 1)
     if settings.advantages == "rloo":
         return centred * (settings.group_size / (settings.group_size - 1))
     if settings.advantages == "group_mean":
         return centred
     return centred / (rewards.std(axis=1, ddof=1, keepdims=True) + settings.advantage_epsilon)
+
+
+def _centred(rewards: np.ndarray, axis: int | None) -> np.ndarray:
+    """Rewards less their mean; exactly 0 where they are equal, which rounding a mean may spoil."""
+    equal = rewards.min(axis=axis, keepdims=True) == rewards.max(axis=axis, keepdims=True)
+    return np.where(equal, 0.0, rewards - rewards.mean(axis=axis, keepdims=True))
 
 
 def kl_estimate(
@@ -129,16 +138,17 @@ def completion_losses(
 def collect(
     policy: Policy,
     reference: Policy,
+    reward: Reward,
     settings: GrpoSettings,
     beta: float,
     seed: int,
     iteration: int,
     train_prompts: np.ndarray | None = None,
 ) -> tuple[Batch, dict[str, Any]]:
-    """Sample G completions for each of the iteration's prompts, and score them.
+    """Sample G completions for each of the iteration's prompts, and ask what each earns.
 
-    Prompts are drawn from the indices `train_prompts` (None: from all). Returns the batch, on the
-    CPU, and the metrics that describe it.
+    Prompts are drawn from the indices `train_prompts` (None: from all). Returns the batch and the
+    metrics that describe it: what training sees of it, and how much of it is really right.
     """
     group_size, temperature = settings.group_size, settings.temperature
     generator = stream(seed, "grpo_prompts", iteration)
@@ -150,21 +160,23 @@ def collect(
     # Its mean estimates the KL (k1).
     log_ratio_ref = np.subtract(sampled.log_probs, log_probs_ref, dtype=np.float64).sum(axis=1)
 
-    rewards = rewards_by(settings.reward, asked, sampled.completions)
+    rewards = reward(asked, sampled.completions, stream(seed, "grpo_rewards", iteration))
     groups = rewards.reshape(-1, group_size)
     advantages = reward_advantages(groups, settings).ravel()
     if beta and settings.kl_placement == "advantage":
         # Document A: after the standardisation, so that beta keeps its unit whatever a group's std.
         advantages = advantages - beta * log_ratio_ref
 
-    sums = groups.sum(axis=1).astype(np.int64)
+    right = is_right(asked, sampled.completions).reshape(-1, group_size)
+    counts = right.sum(axis=1)
     zero_signal = groups.std(axis=1, ddof=1) < settings.zero_signal_std
     metrics = {
         "reward_mean": rewards.mean().item(),
-        "reward_counts": np.bincount(sums, minlength=group_size + 1).tolist(),
+        "success_fraction": right.mean().item(),
+        "reward_counts": np.bincount(counts, minlength=group_size + 1).tolist(),
         "zero_signal_fraction": zero_signal.mean().item(),
-        "all_wrong_fraction": (groups == 0).all(axis=1).mean().item(),
-        "all_right_fraction": (groups == 1).all(axis=1).mean().item(),
+        "all_wrong_fraction": (counts == 0).mean().item(),
+        "all_right_fraction": (counts == group_size).mean().item(),
         "kl": log_ratio_ref.mean().item(),
         "entropy": sampled.entropy.sum(axis=1, dtype=np.float64).mean().item(),
     }
@@ -224,7 +236,7 @@ def check_finite(metrics: dict[str, Any], iteration: int) -> None:
 
 
 def train(
-    job: GrpoJob, sft_policy: Policy, split: Split, beta: float, seed: int
+    job: GrpoJob, sft_policy: Policy, split: Split, reward: Reward, beta: float, seed: int
 ) -> tuple[Policy, list[dict[str, Any]]]:
     """The trained policy, and a metrics row per iteration from 0 (see `METRICS`).
 
@@ -246,7 +258,7 @@ def train(
     with Progress(settings.iterations, "iteration") as iterations:
         for iteration in iterations:
             batch, metrics = collect(
-                policy, reference, settings, beta, seed, iteration, split.train
+                policy, reference, reward, settings, beta, seed, iteration, split.train
             )
             order = stream(seed, "grpo_minibatches", iteration)
             metrics |= update(policy, optimizer, batch, settings, beta, order)
@@ -265,13 +277,20 @@ def train(
 
 
 class GrpoStage(GrpoJob, RunStage):
-    """Train a policy by GRPO against a verifier."""
+    """Train a policy by GRPO on a reward."""
+
+    reward_model: Path | None = None
+    """The reward model, where the reward is learned (safetensors)."""
 
     def cli_cmd(self) -> None:
         """Train, then write weights and metrics."""
         start = read_start(self.sft_policy, self)
-        policy, rows = train(self, start.policy, start.split, self.run.beta, self.run.seed)
-        self.write(policy, rows, METRICS, start)
+        check_start(self.sft_policy, start, self.run.start)
+        source = prepare_reward(self, start, self.run, self.reward_model)
+        policy, rows = train(
+            self, start.policy, start.split, source.reward, self.run.beta, self.run.seed
+        )
+        self.write(policy, rows, METRICS, start, **source.made_by)
 
 
 if __name__ == "__main__":

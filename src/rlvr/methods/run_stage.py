@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from rlvr.config.methods import JOBS
 from rlvr.config.methods.sft import SftJob
-from rlvr.config.runs import Run
+from rlvr.config.runs import Run, SftRun
 from rlvr.config.settings.jobs import MethodJob
 from rlvr.errors import UserError
 from rlvr.jobs import command_line
@@ -45,6 +45,16 @@ def read_start(path: Path, job: MethodJob) -> Start:
     return Start(policy, split_prompts(teacher.split), checkpoint.made_by)
 
 
+def check_start(path: Path, start: Start, run: SftRun) -> None:
+    """Raise a `UserError` where an SFT policy is not that of a run's teacher and seed."""
+    keys = {"teacher": run.teacher, "seed": run.seed}
+    if start.made_by["run"] != keys:
+        raise UserError(
+            f"{path}: holds the SFT policy of {start.made_by['run']}, and this is a run of {keys}. "
+            "Name the policy of that run."
+        )
+
+
 class RunStage(command_line.Stage):
     """The command line of a run; a method's stage adds the settings of its job."""
 
@@ -65,9 +75,14 @@ class RunStage(command_line.Stage):
         return run
 
     def write(
-        self, policy: Policy, rows: list[dict[str, Any]], schema: pa.Schema, start: Start
+        self,
+        policy: Policy,
+        rows: list[dict[str, Any]],
+        schema: pa.Schema,
+        start: Start,
+        **more: dict[str, Any],
     ) -> None:
-        """Write weights and metrics, with their provenance."""
+        """Write weights and metrics, with their provenance; `more` is that of other inputs."""
         method = self.run.method
         made_by = provenance(
             f"rlvr.methods.{method}",
@@ -76,6 +91,7 @@ class RunStage(command_line.Stage):
             self.modules(),
             parameters=len(policy.values),
             sft=start.made_by,
+            **more,
         )
         save_policy(policy, self.policy_out, made_by)
         write_parquet(self.metrics_out, rows, schema, made_by)

@@ -16,13 +16,16 @@ from rlvr.policy.parameters import named, parameter_count, parameter_shapes
 from rlvr.policy.policy import Policy
 
 
-def save_policy(policy: Policy, path: Path, provenance: dict[str, Any]) -> None:
+def save_policy(
+    policy: Policy, path: Path, provenance: dict[str, Any], **heads: np.ndarray
+) -> None:
     """Write the weights as safetensors, with `provenance` as JSON in the file's metadata.
 
-    Raises a `UserError`, and writes nothing, where a weight is not finite.
+    `heads` are those that a model has besides, each (width,). Raises a `UserError`, and writes
+    nothing, where a weight is not finite.
     """
-    values = policy.values
-    if not np.isfinite(values).all():
+    weights = named(policy.values, policy.settings) | heads
+    if not all(np.isfinite(weight).all() for weight in weights.values()):
         raise UserError(
             f"{path}: was not written, since it would hold weights that are not finite: training "
             "has diverged. It needs a smaller learning rate."
@@ -30,9 +33,7 @@ def save_policy(policy: Policy, path: Path, provenance: dict[str, Any]) -> None:
     provenance = provenance | {"architecture": policy.settings.model_dump()}
     # One metadata key only: safetensors does not keep the order of several.
     metadata = {"provenance": json.dumps(provenance)}
-    data = save(
-        named(values, policy.settings), metadata
-    )  # save_file has a temporary file of its own, and other errors
+    data = save(weights, metadata)  # save_file has a temporary file of its own, and other errors
     with replacing(path) as partial:
         partial.write_bytes(data)
 
@@ -46,10 +47,12 @@ class Checkpoint(NamedTuple):
     """The weights (parameters,), in the order of `rlvr.policy.parameters`."""
     made_by: dict[str, Any]
     """The provenance."""
+    heads: dict[str, np.ndarray]
+    """What a model has besides, by name, each (width,)."""
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
-    """The weights of a checkpoint, with their architecture and provenance.
+def read_checkpoint(path: Path, *heads: str) -> Checkpoint:
+    """The weights of a checkpoint that has these heads, with architecture and provenance.
 
     Raises a `UserError` where the file is not a checkpoint of ours, whole and finite.
     """
@@ -73,7 +76,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
             f"{path}: its metadata does not say what made it and which architecture it has. Delete "
             "it and make it again."
         )
-    expected = {name: f"float32 {shape}" for name, shape in parameter_shapes(settings).items()}
+    shapes = parameter_shapes(settings) | dict.fromkeys(heads, (settings.width,))
+    expected = {name: f"float32 {shape}" for name, shape in shapes.items()}
     found = {name: f"{tensor.dtype} {tensor.shape}" for name, tensor in tensors.items()}
     if found != expected:
         names = sorted(set(found) | set(expected))
@@ -87,9 +91,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
     values = np.empty(parameter_count(settings), dtype=np.float32)
     for name, view in named(values, settings).items():
         view[:] = tensors[name]
-    if not np.isfinite(values).all():
+    if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
         raise UserError(
             f"{path}: holds weights that are not finite. Delete it and make it again, "
             "with a smaller learning rate if that gives the same."
         )
-    return Checkpoint(settings, values, made_by)
+    return Checkpoint(settings, values, made_by, {head: tensors[head] for head in heads})

@@ -31,7 +31,10 @@ class Grades(NamedTuple):
 
 
 class Optimizer(Protocol):
-    """Adam (Kingma & Ba 2015, arXiv:1412.6980) at PyTorch's defaults but for the step size."""
+    """AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) at PyTorch's defaults but for its rates.
+
+    Without weight decay it is Adam (Kingma & Ba 2015, arXiv:1412.6980).
+    """
 
     def step(self, max_gradient_norm: float = float("inf")) -> float:
         """Step down the policy's gradient, scaled down to that norm. Returns its norm before."""
@@ -57,8 +60,8 @@ class Policy(Protocol):
     def copy(self) -> Self:
         """Another with the same weights."""
 
-    def adam(self, learning_rate: float) -> Optimizer:
-        """An optimiser of these weights."""
+    def adam(self, learning_rate: float, weight_decay: float = 0.0) -> Optimizer:
+        """An optimiser of these weights, which shrink by learning_rate x weight_decay a step."""
 
     def log_probs(
         self, prompts: np.ndarray, completions: np.ndarray, temperature: float = 1.0

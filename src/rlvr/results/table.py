@@ -52,9 +52,7 @@ def provenances(made_by: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     distinct: list[dict[str, Any]] = []
     for one in made_by:
-        way = {key: one["run"][key] for key in WAY} | one | {"sft": one["sft"].copy()}
-        for part, key in itertools.product((way, way["sft"]), ("run", "stage")):
-            part.pop(key, None)  # what is left is the same for all betas and seeds
+        way = {key: one["run"][key] for key in WAY} | _without_keys(one)
         if way not in distinct:
             distinct.append(way)
     for one, other in itertools.combinations(distinct, 2):
@@ -65,6 +63,15 @@ def provenances(made_by: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "Delete those that are not as the config says, and make them again."
             )
     return distinct
+
+
+def _without_keys(made_by: dict[str, Any]) -> dict[str, Any]:
+    """A provenance without what differs between betas and seeds, in what it rests on as well."""
+    return {
+        key: _without_keys(part) if isinstance(part, dict) and "run" in part else part
+        for key, part in made_by.items()
+        if key not in ("run", "stage")
+    }
 
 
 class TableStage(StudyJob, command_line.Stage):

@@ -54,6 +54,16 @@ def digits(numbers: np.ndarray) -> np.ndarray:
     return np.stack([numbers // 100, numbers // 10 % 10, numbers % 10], axis=1)
 
 
+def are_digits(completions: np.ndarray) -> np.ndarray:
+    """Whether all three tokens of each completion (n, 3) are digits (n,)."""
+    return (completions <= 9).all(axis=1)
+
+
+def numbers(completions: np.ndarray) -> np.ndarray:
+    """The numbers (n,) that completions (n, 3) of digits write."""
+    return (completions * [100, 10, 1]).sum(axis=1)
+
+
 def additions(indices: np.ndarray) -> Additions:
     """Those of the indices 100 a + b (n,)."""
     return Additions(indices // 100, indices % 100)

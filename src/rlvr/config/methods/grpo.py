@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from rlvr.config.rewards import LEARNED, RewardFlag
 from rlvr.config.settings.jobs import MethodJob, RunSettings
 from rlvr.config.settings.names import RewardName
 from rlvr.config.values import Count, Positive, Probability
@@ -27,7 +28,7 @@ class GrpoSettings(RunSettings):
     group_size: Annotated[int, Field(ge=2)]
     """Completions per prompt, G."""
     reward: RewardName
-    """What a completion earns: a module of `rlvr.task.rewards`."""
+    """What a completion earns: a name under `rewards`."""
     temperature: Annotated[float, Field(ge=0.01, le=100)]
     """Of sampling, and of every probability that is computed from then on."""
     advantages: AdvantageKind
@@ -75,7 +76,15 @@ class GrpoJob(MethodJob):
     """All settings of one GRPO job."""
 
     grpo: GrpoSettings
+    reward: RewardFlag
+    """What that name stands for, of which its kind is one part."""
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether the reward is the score of a reward model."""
+        return self.reward["kind"] == LEARNED
 
     def modules(self) -> list[str]:
         """Those of the engine and of the reward."""
-        return [*super().modules(), f"rlvr.task.rewards.{self.grpo.reward}"]
+        learned, rule = "rlvr.methods.learned_reward", f"rlvr.task.rewards.{self.reward['kind']}"
+        return [*super().modules(), learned if self.is_learned else rule]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
@@ -60,8 +62,11 @@ class MethodJob(Computing):
 class RunSettings(Strict):
     """Settings of a method that studies hold runs of, so that all of them can be read alike."""
 
+    needs_beta: ClassVar[bool] = False
+    """Whether a run at beta 0 means nothing."""
+
     iterations: Count
-    """Iterations, each of one rollout and `epochs` passes over it."""
+    """Iterations; what one is, is the method's: an optimiser step, or a rollout and its steps."""
     evaluate_first: Number
     """Each iteration up to this one is evaluated; see `rlvr.config.schedule`."""
     evaluate_every: Count

@@ -31,7 +31,9 @@ MODELS = {method: _changes_to(method) for method in RUN_METHODS}
 
 def _method_of(recipe: Any) -> Any:
     """The method that a recipe names; what is no recipe at all is refused as one of `grpo`."""
-    return recipe.get("method", BASE_METHOD) if isinstance(recipe, Mapping) else BASE_METHOD
+    if isinstance(recipe, Mapping):
+        return recipe.get("method", BASE_METHOD)
+    return getattr(recipe, "method", BASE_METHOD)  # of one that is written out again
 
 
 class Recipe(Strict):

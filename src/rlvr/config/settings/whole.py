@@ -6,7 +6,7 @@ What a setting means is said once, in the module of its group; here is what hold
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, create_model, model_validator
@@ -14,8 +14,14 @@ from pydantic_core import PydanticCustomError
 
 from rlvr.config.arms import BASE, Arm
 from rlvr.config.methods import JOBS, SETTINGS
+from rlvr.config.methods.dpo import DpoJob
+from rlvr.config.methods.grpo import GrpoJob
+from rlvr.config.methods.preferences import PreferencesJob
+from rlvr.config.methods.reward_model import RewardModelJob
 from rlvr.config.methods.sft import SftJob
-from rlvr.config.runs import Run, SftRun
+from rlvr.config.rewards import LEARNED, Reward
+from rlvr.config.rewards.learned import LearnedReward
+from rlvr.config.runs import PreferencesRun, RewardModelRun, Run, SftRun
 from rlvr.config.settings.jobs import Computing, MethodJob, PolicyComputing
 from rlvr.config.settings.mistakes import explain
 from rlvr.config.settings.names import FIGURES, FigureName
@@ -32,6 +38,8 @@ class _Common(PolicyComputing):
     seeds: Seeds
     """Run seeds of every study that names none of its own."""
     teachers: Annotated[dict[Name, TeacherSettings], Field(min_length=1)]
+    rewards: Annotated[dict[Name, Reward], Field(min_length=1)]
+    """What a completion may earn; `grpo` and its recipes name one."""
 
 
 # A group for each method, of the method's name.
@@ -63,7 +71,7 @@ class Config(_Methods):
     def _recipes_make_settings_that_are_allowed(self) -> Config:
         for recipe in self.recipes:
             try:
-                self.job(recipe)
+                self._job(recipe)
             except ValidationError as error:
                 raise PydanticCustomError(
                     "recipe",
@@ -74,6 +82,20 @@ class Config(_Methods):
                         "mistake": error.errors()[0]["msg"],
                     },
                 ) from None
+        return self
+
+    @model_validator(mode="after")
+    def _studies_have_betas_that_their_methods_can_take(self) -> Config:
+        for name, study in self.studies.items():
+            for recipe in study.recipes:
+                method = self.method(recipe)
+                if 0 in study.betas and SETTINGS[method].needs_beta:
+                    raise PydanticCustomError(
+                        "beta",
+                        "studies.{study}.betas: found 0, at which {method} (recipe {recipe}) has "
+                        "nothing to learn. Give it betas above 0",
+                        {"study": name, "method": method, "recipe": recipe},
+                    )
         return self
 
     def sft_job(self, teacher: str) -> SftJob:
@@ -88,10 +110,61 @@ class Config(_Methods):
 
     def job(self, recipe: str) -> MethodJob:
         """Settings of the training jobs of `recipe`."""
+        return self._jobs[recipe]
+
+    @functools.cached_property
+    def _jobs(self) -> dict[str, MethodJob]:
+        return {recipe: self._job(recipe) for recipe in self.recipes}
+
+    def _job(self, recipe: str) -> MethodJob:
         method = self.method(recipe)
         changes = self.recipes[recipe].model_dump(exclude_unset=True, exclude={"method"})
         settings = getattr(self, method).model_dump() | changes
-        return JOBS[method].model_validate({method: settings, **self._computing()})
+        job = {method: settings, **self._computing()}
+        if "reward" in settings:
+            job["reward"] = self.rewards[settings["reward"]].model_dump()
+        return JOBS[method].model_validate(job)
+
+    def preferences_job(self) -> PreferencesJob:
+        """Settings of the jobs that make pairs."""
+        return PreferencesJob(preferences=self.preferences, **self._computing())
+
+    def reward_model_jobs(self) -> dict[str, RewardModelJob]:
+        """Settings of the jobs that train the models of learned rewards, by the reward's name."""
+        common = {"reward_model": self.reward_model, **self._computing()}
+        return {
+            name: RewardModelJob(reward=reward.model_dump(), **common)
+            for name, reward in self.rewards.items()
+            if reward.kind == LEARNED
+        }
+
+    def reward_model_of(self, run: Run) -> RewardModelRun | None:
+        """The reward model that a run learns from; None where it learns from none."""
+        job = self.job(run.recipe)
+        if not (isinstance(job, GrpoJob) and job.is_learned):
+            return None
+        return RewardModelRun(reward=job.grpo.reward, teacher=run.teacher, seed=run.seed)
+
+    def preferences_of(self, run: Run | RewardModelRun) -> PreferencesRun | None:
+        """The pairs that a run or a reward model learns from; None where it learns from none."""
+        if isinstance(run, RewardModelRun):
+            source: LearnedReward = self.rewards[run.reward]
+        elif isinstance(job := self.job(run.recipe), DpoJob):
+            source = job.dpo
+        else:
+            return None
+        return PreferencesRun(
+            teacher=run.teacher, labels=source.labels, pairs=source.pairs, seed=run.seed
+        )
+
+    def behind(self, runs: Iterable[Run]) -> list[SftRun]:
+        """The runs that those rest on, each once: of SFT, of pairs, of reward models."""
+        found: dict[SftRun, None] = {}
+        for run in runs:
+            model = self.reward_model_of(run)
+            pairs = self.preferences_of(model or run)
+            found |= dict.fromkeys(one for one in (run.start, pairs, model) if one)
+        return list(found)
 
     def _computing(self) -> dict[str, str]:
         return {name: getattr(self, name) for name in Computing.model_fields}
@@ -142,29 +215,31 @@ class Config(_Methods):
 
     @functools.cached_property
     def run_paths(self) -> set[str]:
-        """The paths of all runs that a study names, and of the SFT runs before them."""
+        """The paths of all runs that a study names, and of those that they rest on."""
         runs = [run for study in self.studies for run in self.runs(study)]
-        return {run.start.path for run in runs} | {run.path for run in runs}
+        return {run.path for run in [*runs, *self.behind(runs)]}
 
     def check_path(self, path: str) -> None:
         """Raise a `UserError` if no study names the run of this path."""
         if path not in self.run_paths:
             named = ", ".join(self.studies)
             raise UserError(
-                f"no study names the run {path}. Add its recipe, teacher, beta or seed to one of "
-                f"the config's studies ({named}), and write beta as there: 0.04, not 4e-2."
+                f"no study names the run {path}, or one that needs it. Add its recipe, teacher, "
+                f"beta or seed to one of the config's studies ({named}), and write beta as there: "
+                "0.04, not 4e-2."
             )
 
     def used_runs(self) -> list[Run]:
         """The runs of those studies, each once."""
         return list(dict.fromkeys(run for study in self.used_studies() for run in self.runs(study)))
 
-    def used_starts(self) -> list[SftRun]:
-        """The SFT runs that those start from, each once."""
-        return list(dict.fromkeys(run.start for run in self.used_runs()))
+    def all_used(self) -> list[Run | SftRun]:
+        """The same with all that they rest on."""
+        runs = self.used_runs()
+        return [*runs, *self.behind(runs)]
 
 
-NAMED = ("teachers", "recipes", "studies", "figures")
+NAMED = ("teachers", "rewards", "recipes", "studies", "figures")
 """Groups whose entries have names, which an overlay can take out: `figures: {NAME: null}`."""
 
 

@@ -6,5 +6,5 @@ from rlvr.task.addition import Additions
 
 
 def reward(additions: Additions, completions: np.ndarray) -> np.ndarray:
-    """1.0 where all three tokens (n, 3) are those of the solution, else 0.0; (n,)."""
-    return (completions == additions.solutions()).all(axis=1).astype(np.float64)
+    """1 where all three tokens (n, 3) are those of the solution, else 0; (n,)."""
+    return (completions == additions.solutions()).all(axis=1)

@@ -119,9 +119,9 @@ class CompiledPolicy:
         """Another with the same weights."""
         return type(self)(self.settings, self.values.copy(), self._library)
 
-    def adam(self, learning_rate: float) -> "CompiledAdam":
-        """An optimiser of these weights."""
-        return CompiledAdam(self, learning_rate, self._library)
+    def adam(self, learning_rate: float, weight_decay: float = 0.0) -> "CompiledAdam":
+        """An optimiser of these weights; see `Policy`."""
+        return CompiledAdam(self, learning_rate, weight_decay, self._library)
 
     def log_probs(
         self, prompts: np.ndarray, completions: np.ndarray, temperature: float = 1.0
@@ -237,17 +237,22 @@ class CompiledPolicy:
 
 
 class CompiledAdam:
-    """Adam on a `CompiledPolicy`."""
+    """AdamW on a `CompiledPolicy`."""
 
-    def __init__(self, policy: CompiledPolicy, learning_rate: float, library: Library) -> None:
+    def __init__(
+        self, policy: CompiledPolicy, learning_rate: float, weight_decay: float, library: Library
+    ) -> None:
         """Of a policy whose gradient it steps down."""
         self._policy, self._learning_rate, self._library = policy, learning_rate, library
+        self._kept = policy.values.dtype.type(1 - learning_rate * weight_decay)
         self._means, self._squares = np.zeros_like(policy.values), np.zeros_like(policy.values)
         self._steps = 0
 
     def step(self, max_gradient_norm: float = float("inf")) -> float:
         """A step; see `Optimizer`."""
         self._steps += 1
+        if self._kept != 1:
+            self._policy.values *= self._kept
         return self._library.adam(
             _at(self._policy.values), _at(self._policy.gradient), _at(self._means),
             _at(self._squares), self._steps, self._learning_rate, max_gradient_norm,

@@ -44,9 +44,9 @@ class TorchPolicy:
         """Another with the same weights."""
         return type(self)(self.settings, self.values, self._device)
 
-    def adam(self, learning_rate: float) -> "TorchAdam":
-        """An optimiser of these weights."""
-        return TorchAdam(self.module, learning_rate)
+    def adam(self, learning_rate: float, weight_decay: float = 0.0) -> "TorchAdam":
+        """An optimiser of these weights; see `Policy`."""
+        return TorchAdam(self.module, learning_rate, weight_decay)
 
     def log_probs(
         self, prompts: np.ndarray, completions: np.ndarray, temperature: float = 1.0
@@ -108,12 +108,14 @@ class TorchPolicy:
 
 
 class TorchAdam:
-    """Adam on a `TorchPolicy`."""
+    """AdamW on a `TorchPolicy`."""
 
-    def __init__(self, module: nn.Module, learning_rate: float) -> None:
+    def __init__(self, module: nn.Module, learning_rate: float, weight_decay: float) -> None:
         """Of a module whose gradients it steps down."""
         self._parameters = list(module.parameters())
-        self._adam = torch.optim.Adam(self._parameters, lr=learning_rate)
+        self._adam = torch.optim.AdamW(
+            self._parameters, lr=learning_rate, weight_decay=weight_decay
+        )
 
     def step(self, max_gradient_norm: float = float("inf")) -> float:
         """A step; see `Optimizer`."""
