@@ -41,6 +41,7 @@ from rlvr.policy.exam import averages, grade, prepare_exam
 from rlvr.policy.policy import Policy
 from rlvr.policy.sampling import rollout
 from rlvr.task.addition import OUTPUT_CLASSES, PROMPT_LENGTH, draw_additions
+from rlvr.task.rewards import rule
 from rlvr.task.splits import split_prompts
 from rlvr.task.streams import stream
 from rlvr.task.teachers import demonstrations
@@ -48,6 +49,7 @@ from rlvr.task.teachers import demonstrations
 HERE = Path(__file__).parent
 CONFIG = HERE.parent / "config.yaml"
 SEED = 42
+EXACT = rule("exact")
 LATE = range(150, 160)  # GRPO iterations that stand for the late ones
 FIGURES = [  # document A's; the config has runs of other documents too
     f"results/{figure}.pdf"
@@ -133,10 +135,10 @@ def pieces(config: Config, quick: bool) -> list[Piece]:
     grpo_job = config.job("base")
     settings = grpo_job.grpo.model_copy(update={"iterations": 2 if quick else LATE.start})
     grpo_job = grpo_job.model_copy(update={"grpo": settings})
-    late = grpo_train(grpo_job, start, split_prompts(None), 0.0, SEED)[0]
+    late = grpo_train(grpo_job, start, split_prompts(None), EXACT, 0.0, SEED)[0]
 
     def batches_of(policy: Policy, iterations: range) -> list[Batch]:
-        return [collect(policy, start, settings, 0.0, SEED, i)[0] for i in iterations]
+        return [collect(policy, start, EXACT, settings, 0.0, SEED, i)[0] for i in iterations]
 
     early_batches, late_batches = batches_of(start, range(1, 11)), batches_of(late, LATE)
     silent = [batch._replace(advantages=batch.advantages * 0) for batch in late_batches]

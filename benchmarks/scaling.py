@@ -17,6 +17,7 @@ from rlvr.figures import style
 from rlvr.jobs.records import column
 from rlvr.methods.grpo import train as grpo_train
 from rlvr.methods.sft import train as sft_train
+from rlvr.task.rewards import rule
 from rlvr.task.splits import split_prompts
 
 HERE = Path(__file__).parent
@@ -51,7 +52,7 @@ def cpu_seconds(config: Config, setting: str, value: int) -> float:
     grpo = grpo_job.grpo.model_copy(update=changes)
     job = grpo_job.model_copy(update={"grpo": grpo})
     before = time.process_time()
-    grpo_train(job, start, split_prompts(None), 0.0, SEED)
+    grpo_train(job, start, split_prompts(None), rule("exact"), 0.0, SEED)
     return time.process_time() - before
 
 

@@ -5,17 +5,22 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from rlvr.config.methods.grpo import GrpoSettings
+from rlvr.config.methods.grpo import GrpoJob, GrpoSettings
 from rlvr.config.methods.sft import SftSettings
 from rlvr.config.settings.policy import PolicySettings
 from rlvr.jobs import digest
 from rlvr.policy.engines.compiled import CompiledPolicy
 from rlvr.policy.parameters import initial_values, named
+from rlvr.task.rewards import rule
 
 ROOT = Path(__file__).parent.parent
 TINY = ROOT / "tests" / "tiny.yaml"
 FULL_SIZE = PolicySettings(width=64, heads=4, feed_forward=128, layers=2)
 SMALL = PolicySettings(width=16, heads=2, feed_forward=16, layers=2)
+
+
+CPU = {"engine": "compiled", "device": "cpu"}
+"""The settings of what computes, in a job."""
 
 
 def config_yaml() -> dict:
@@ -37,10 +42,10 @@ def merge(config: dict, overlay: dict) -> dict:
 def tiny_yaml() -> dict:
     """A whole config of a graph that stays as it is, whatever config.yaml gets.
 
-    Of config.yaml it has the settings, made tiny; teachers, recipes, studies, figures and claims
-    are those of tests/tiny.yaml alone.
+    Of config.yaml it has the settings, made tiny; teachers, rewards, recipes, studies, figures and
+    claims are those of tests/tiny.yaml alone.
     """
-    named = ("teachers", "recipes", "studies", "figures", "claims")
+    named = ("teachers", "rewards", "recipes", "studies", "figures", "claims")
     settings = {key: group for key, group in config_yaml().items() if key not in named}
     return merge(settings, yaml.safe_load(TINY.read_text(encoding="utf-8")))
 
@@ -70,14 +75,19 @@ def grpo_settings(**changes) -> GrpoSettings:
     return GrpoSettings(**config_yaml()["grpo"] | tiny | changes)
 
 
+def grpo_job(**changes) -> GrpoJob:
+    """A tiny GRPO job on the exact reward, some settings changed."""
+    return GrpoJob(**CPU, grpo=grpo_settings(**changes), reward={"kind": "exact"})
+
+
+EXACT = rule("exact")
+"""The reward that cannot be hacked."""
+
+
 def sft_settings(**changes) -> SftSettings:
     """Settings of a small SFT run, some of them changed; new ones are as in config.yaml."""
     small = {"learning_rate": 3e-3, "steps": 50, "batch_size": 64}
     return SftSettings(**config_yaml()["sft"] | small | changes)
-
-
-CPU = {"engine": "compiled", "device": "cpu"}
-"""The settings of what computes, in a job."""
 
 
 def small_policy(seed: int = 0, settings: PolicySettings = SMALL) -> CompiledPolicy:

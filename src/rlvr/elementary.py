@@ -46,6 +46,17 @@ def log(x: ArrayLike) -> np.ndarray:
     return np.where(x == 0, -np.inf, k * LN2_HIGH + low)
 
 
+def log1p(x: ArrayLike) -> np.ndarray:
+    """ln (1 + x) of x >= 0, also where that is next to 0.
+
+    The quotient makes good what rounding 1 + x loses (Goldberg 1991, theorem 4).
+    """
+    x = np.asarray(x, dtype=np.float64)
+    rounded = 1 + x
+    lost = rounded == 1
+    return np.where(lost, x, log(rounded) * x / np.where(lost, 1, rounded - 1))
+
+
 def xlogy(x: ArrayLike, y: ArrayLike) -> np.ndarray:
     """x ln y, and 0 where x is 0, whatever y."""
     return np.where(np.equal(x, 0), 0.0, x * log(np.where(np.equal(x, 0), 1.0, y)))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from helpers import SMALL, grpo_settings, sft_settings, small_policy
+from helpers import EXACT, SMALL, grpo_settings, sft_settings, small_policy
 
 from rlvr.config.methods.grpo import GrpoJob
 from rlvr.config.methods.sft import SftJob
@@ -58,8 +58,9 @@ def test_training_twice_gives_the_same_bits(teacher, changes):
         job = SftJob(**CUDA, policy=SMALL, teacher=teacher, sft=sft_settings())
         start, _ = sft_train(job, seed=1)
         grpo = grpo_settings(iterations=5, evaluate_every=5, **changes)
-        job = GrpoJob(**CUDA, grpo=grpo)
-        policy, rows = grpo_train(job, start, split_prompts(teacher.split), beta=0.1, seed=1)
+        job = GrpoJob(**CUDA, grpo=grpo, reward={"kind": "exact"})
+        split = split_prompts(teacher.split)
+        policy, rows = grpo_train(job, start, split, EXACT, beta=0.1, seed=1)
         assert policy.module.head.weight.is_cuda
         return policy.values, rows
 

@@ -35,6 +35,12 @@ def test_log(x):
         assert close(elementary.log(x), mpmath.log(x))
 
 
+@given(st.floats(0, 1e300) | st.floats(0, 1e-10))
+def test_log1p(x):
+    with mpmath.workdps(40):
+        assert close(elementary.log1p(x), mpmath.log1p(x))
+
+
 def test_ends():
     assert elementary.log(0.0) == -np.inf
     assert elementary.xlogy(0.0, 0.0) == 0
@@ -52,7 +58,8 @@ def test_root_to_the_last_bit():
 def test_the_same_bytes_everywhere():
     x = np.linspace(-20, 20, 4001)
     numbers = [elementary.exp(x), elementary.expm1(x), elementary.log(np.abs(x) + 0.25)]
+    numbers.append(elementary.log1p(np.abs(x)))
     assert (
         hashlib.sha256(b"".join(n.tobytes() for n in numbers)).hexdigest()[:16]
-        == "a5a8d5275b6799df"
+        == "2bdcfd4ada8b8e67"
     )

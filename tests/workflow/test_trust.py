@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from helpers import CPU, ROOT, SMALL, TINY, grpo_settings, sft_settings
+from helpers import CPU, ROOT, SMALL, TINY, grpo_job, sft_settings
 from reruns import CHANGES, FIGURES, Project, jobs
 from tiny_workflow import Workflow, copy_of_project, importing_workflow
 
-from rlvr.config.methods.grpo import GrpoJob
 from rlvr.config.methods.sft import SftJob
 from rlvr.config.settings.teachers import TeacherSettings
 from rlvr.jobs.command_line import flags
@@ -30,7 +29,7 @@ SFT_JOB = SftJob(
     teacher=TeacherSettings(truth_probability=0.3),
     sft=sft_settings(steps=2, batch_size=4),
 )
-GRPO_JOB = GrpoJob(**CPU, grpo=grpo_settings(iterations=2, evaluate_every=1))
+GRPO_JOB = grpo_job(iterations=2, evaluate_every=1)
 SFT = (
     f"rlvr.methods.sft {flags(SFT_JOB)} --run.teacher weak --run.seed 1"
     " --policy-out out/s.safetensors --metrics-out out/s.parquet"

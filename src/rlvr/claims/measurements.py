@@ -32,6 +32,11 @@ def largest(column: str, last: int) -> Callable[[Run], float]:
     return lambda run: run[column].loc[rows].max(skipna=False) if last in run.index else nan
 
 
+def best(column: str, last: int) -> Callable[[Run], float]:
+    """The column's largest value at any evaluation up to `last`, the start included."""
+    return lambda run: run[column].loc[:last].max() if last in run.index else nan
+
+
 def change(column: str, last: int) -> Callable[[Run], float]:
     """The column's value at `last` less its value at iteration 0."""
     return lambda run: float(run[column].get(last, nan) - run[column].loc[0])

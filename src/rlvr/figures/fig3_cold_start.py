@@ -26,8 +26,7 @@ def draw(studies: Studies, iterations: int) -> Figure:
         first = theory.zero_signal_fraction(q, studies.group_size(arm))
         right.axhline(first, color=color, linestyle=":", linewidth=1.2)
         style.theory_note(right, first, "first batch,\ntheory", color)
-    left.axhline(theory.base_accuracy(), color=style.GREY, linestyle=":", linewidth=1.2)
-    style.theory_note(left, theory.base_accuracy(), "SFT,\ntheory", style.GREY)
+    style.draw_sft_accuracy(left)
     left.set(ylabel="greedy accuracy, exact over 10,000 prompts")
     right.set(ylabel="zero-signal groups, fraction of the batch's groups")
     for axes, title in ((left, "; band: ±1 std"), (right, "")):

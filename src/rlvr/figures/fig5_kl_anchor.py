@@ -18,7 +18,7 @@ from rlvr.results import theory
 from rlvr.results.fixed_points import rest_advantage, rest_loss_k3
 from rlvr.results.studies import Studies
 
-COLORS = (style.BLUE, style.GREY, style.RED, "black", "#E69F00")  # of learning rates, MOST_RATES
+COLORS = (style.BLUE, style.GREY, style.RED, "black", style.ORANGE)  # of learning rates, MOST_RATES
 MARKS = {
     "advantage": {"linestyle": "-", "marker": "o", "markersize": 5},
     "loss": {"linestyle": "--", "marker": "s", "markersize": 5, "markerfacecolor": "white"},
@@ -102,12 +102,6 @@ def draw_theory(axes: Axes, studies: Studies, arm: Arm, betas: list[float]) -> N
         axes.plot(range(len(betas)), success, color="black", linewidth=1, linestyle=style_of)
 
 
-def scientific(value: float) -> str:
-    """0.0003 as 3e-4."""
-    mantissa, exponent = f"{value:e}".split("e")
-    return f"{float(mantissa):g}e{int(exponent)}"
-
-
 def estimators_of(studies: Studies) -> str:
     """The estimators of the KL where it is in the loss."""
     every = [studies.settings(arm) for arm in studies.held()]
@@ -123,7 +117,7 @@ def draw_legend(figure: Figure, rates: list[float], estimators: str, methods: se
         return Line2D([], [], label=label, **look)
 
     rate_lines = [
-        line(f"learning rate {scientific(rate)}", color=color, linewidth=2)
+        line(f"learning rate {style.scientific(rate)}", color=color, linewidth=2)
         for rate, color in zip(rates, COLORS, strict=False)
     ]
     others = [

@@ -22,7 +22,9 @@ def in_words(methods: set[str]) -> str:
     return f"{CONFIDENCE:.0%} interval of the mean ({', '.join(known)})" if known else "one seed"
 
 
-def draw_band(axes: Axes, column: str, by_seed: pd.DataFrame, color: str, label: str) -> set[str]:
+def draw_band(
+    axes: Axes, column: str, by_seed: pd.DataFrame, color: str, label: str, **line: object
+) -> set[str]:
     """A column of the tables over iterations: seeds thin, mean thick, its interval a band.
 
     `by_seed` has a row per iteration and a column per seed. Returns the names of the methods behind
@@ -31,7 +33,7 @@ def draw_band(axes: Axes, column: str, by_seed: pd.DataFrame, color: str, label:
     axes.plot(by_seed.index, by_seed, color=color, linewidth=0.6, alpha=0.45)
     intervals = [interval_of(column, by_seed.loc[iteration]) for iteration in by_seed.index]
     mean, low, high = zip(*((i.mean, i.low, i.high) for i in intervals), strict=True)
-    axes.plot(by_seed.index, mean, color=color, linewidth=2, label=label)
+    axes.plot(by_seed.index, mean, color=color, linewidth=2, label=label, **line)
     axes.fill_between(by_seed.index, low, high, color=color, alpha=0.15, linewidth=0)
     return {interval.method for interval in intervals}
 

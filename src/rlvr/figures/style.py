@@ -8,9 +8,11 @@ import pandas as pd
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 
+from rlvr.results import theory
 from rlvr.results.schemas import range_of, unit_of
 
 BLUE, RED, GREY = "#2166AC", "#D6604D", "#808080"  # told apart with any colour vision
+ORANGE = "#E69F00"  # where more are needed; and black
 SINGLE, PAIR, SQUARE = (7.2, 4.8), (10.0, 4.2), (10.0, 8.4)  # inches
 
 RC = {
@@ -98,6 +100,19 @@ def theory_note(axes: Axes, value: float, text: str, color: str) -> None:
         annotation_clip=False,
         arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 0.8, "shrinkB": 0},
     )
+
+
+def draw_sft_accuracy(axes: Axes) -> None:
+    """Where theory puts the greedy accuracy of an SFT policy that prefers the no-carry answer."""
+    base = theory.base_accuracy()
+    axes.axhline(base, color=GREY, linestyle=":", linewidth=1.2)
+    theory_note(axes, base, "SFT,\ntheory", GREY)
+
+
+def scientific(value: float) -> str:
+    """0.0003 as 3e-4."""
+    mantissa, exponent = f"{value:e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
 
 
 def legend(axes: Axes, rows: pd.DataFrame, title: str = "", **placed: Any) -> None:

@@ -1,6 +1,7 @@
 """The columns of a run's metrics, whatever its method: name, type, unit, meaning, written once.
 
-Of what a method has no such quantity for, they are null. Units and meanings travel in the files' own metadata, so that a reader needs nothing of ours.
+Of what a method has no such quantity for, they are null. Units and meanings travel in the files'
+own metadata, so that a reader needs nothing of ours.
 """
 
 import pyarrow as pa

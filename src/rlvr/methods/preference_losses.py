@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rlvr.elementary import exp, log
+from rlvr.elementary import exp, log1p
 
 
 def log_sigmoid_loss(margins: np.ndarray) -> tuple[float, np.ndarray]:
@@ -13,6 +13,6 @@ def log_sigmoid_loss(margins: np.ndarray) -> tuple[float, np.ndarray]:
     """
     # -log sigmoid(m) = max(-m, 0) + log(1 + e^-|m|), in which nothing overflows.
     tail = exp(-np.abs(margins))
-    losses = np.maximum(-margins, 0) + log(1 + tail)
-    chosen = np.where(margins >= 0, 1.0, tail) / (1 + tail)  # sigmoid(margin)
-    return losses.mean().item(), (chosen - 1) / len(margins)
+    losses = np.maximum(-margins, 0) + log1p(tail)
+    rejected = np.where(margins >= 0, tail, 1.0) / (1 + tail)  # sigmoid(-margin)
+    return losses.mean().item(), -rejected / len(margins)

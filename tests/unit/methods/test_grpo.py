@@ -7,12 +7,11 @@ import numpy as np
 import plain
 import pytest
 import torch
-from helpers import CPU, grpo_settings, small_policy, weights_of
+from helpers import EXACT, grpo_job, grpo_settings, small_policy, weights_of
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from rlvr.config.methods.grpo import GrpoJob
 from rlvr.errors import UserError
 from rlvr.jobs.records import write_parquet
 from rlvr.methods.columns import METRICS
@@ -36,10 +35,6 @@ from rlvr.task.splits import split_prompts
 from rlvr.task.streams import stream
 
 EVERYTHING = split_prompts(None)
-
-
-def job(**changes):
-    return GrpoJob(**CPU, grpo=grpo_settings(**changes))
 
 
 @pytest.fixture
@@ -120,6 +115,48 @@ def test_equal_rewards_give_exactly_zero_and_others_sum_to_zero(group_size, kind
         assert advantages.sum().item() == pytest.approx(0, abs=1e-9)
         assert (advantages[0, :right] > 0).all()
         assert (advantages[0, right:] < 0).all()
+
+
+@given(
+    st.integers(2, 9),
+    st.integers(1, 4),
+    st.floats(-50, 50),
+    st.sampled_from(["group_std", "group_mean", "rloo", "batch"]),
+)
+def test_equal_scores_give_exactly_zero_whatever_rounding_does_to_their_mean(n, m, score, kind):
+    assert not advantages_of([[score] * n] * m, kind).any()
+
+
+def test_a_learned_reward_that_is_constant_gives_exactly_no_gradient(half_trained):
+    """0.1 six times does not add up to 0.6."""
+
+    def constant(additions, completions, generator):
+        return np.full(len(completions), 0.1)
+
+    settings = grpo_settings(group_size=6, prompts_per_iteration=5)
+    batch, metrics = collect(half_trained, half_trained, constant, settings, 0.0, 3, 1)
+    assert not batch.advantages.any()
+    assert (metrics["zero_signal_fraction"], metrics["reward_mean"]) == (1.0, pytest.approx(0.1))
+    policy = half_trained.copy()
+    order = stream(0, "grpo_minibatches", 1)
+    norms = update(policy, policy.adam(1e-3), batch, settings, 0.0, order)
+    assert norms["gradient_norm"] == 0
+    assert np.array_equal(policy.values, half_trained.values)
+
+
+def test_the_truth_is_measured_beside_whatever_training_sees(half_trained):
+    def contrary(additions, completions, generator):
+        return 3.0 - 5 * reward(additions, completions)
+
+    settings = grpo_settings(group_size=6, prompts_per_iteration=50)
+    seen, proxy = collect(half_trained, half_trained, contrary, settings, 0.0, 3, 1)
+    same, truth = collect(half_trained, half_trained, EXACT, settings, 0.0, 3, 1)
+    assert np.array_equal(seen.completions, same.completions)
+    assert np.array_equal(seen.advantages > 0, same.advantages < 0)
+    assert proxy["reward_mean"] == pytest.approx(3 - 5 * truth["reward_mean"])
+    of_truth = ("success_fraction", "reward_counts", "all_wrong_fraction", "all_right_fraction")
+    assert {key: proxy[key] for key in of_truth} == {key: truth[key] for key in of_truth}
+    assert truth["success_fraction"] == truth["reward_mean"]
 
 
 groups = st.integers(2, 9).flatmap(
@@ -477,7 +514,7 @@ def test_sampled_gradient_equals_the_enumerated_one_in_expectation(lucky_policy)
 
 
 def collected(policy, reference, beta=0.0, **changes):
-    return collect(policy, reference, grpo_settings(**changes), beta, seed=3, iteration=1)
+    return collect(policy, reference, EXACT, grpo_settings(**changes), beta, seed=3, iteration=1)
 
 
 def test_batch_metrics_agree_with_the_batch(lucky_policy, reference):
@@ -598,7 +635,7 @@ def test_minibatches_are_even(n, most):
 
 def test_run_starts_from_the_sft_policy_and_logs_every_iteration():
     sft_policy = small_policy()
-    _, rows = train(job(), sft_policy, EVERYTHING, beta=0.0, seed=1)
+    _, rows = train(grpo_job(), sft_policy, EVERYTHING, EXACT, beta=0.0, seed=1)
     assert [row["iteration"] for row in rows] == [0, 1, 2, 3, 4]
     assert "reward_mean" not in rows[0]
     assert ["accuracy" in row for row in rows] == [True, False, True, False, True]
@@ -625,10 +662,9 @@ EXTREMES = [
 @pytest.mark.parametrize("changes", EXTREMES, ids=str)
 def test_a_run_ends_with_finite_numbers_or_with_an_error(half_trained, tmp_path, changes, beta):
     """Whatever the settings allow: none ends as a success with a number that is not one."""
-    settings = grpo_settings(iterations=2, prompts_per_iteration=4, **changes)
-    extreme = GrpoJob(**CPU, grpo=settings)
+    extreme = grpo_job(iterations=2, prompts_per_iteration=4, **changes)
     with contextlib.suppress(UserError):
-        policy, rows = train(extreme, half_trained, EVERYTHING, beta, seed=1)
+        policy, rows = train(extreme, half_trained, EVERYTHING, EXACT, beta, seed=1)
         save_policy(policy, tmp_path / "policy.safetensors", {})
         write_parquet(tmp_path / "metrics.parquet", rows, METRICS, {})
         for row in rows:
@@ -638,8 +674,8 @@ def test_a_run_ends_with_finite_numbers_or_with_an_error(half_trained, tmp_path,
 
 
 def test_evaluating_more_often_changes_nothing_else(lucky_policy):
-    seldom, rarely = train(job(evaluate_every=4), lucky_policy, EVERYTHING, 0.0, 1)
-    often, rows = train(job(evaluate_every=1), lucky_policy, EVERYTHING, 0.0, 1)
+    seldom, rarely = train(grpo_job(evaluate_every=4), lucky_policy, EVERYTHING, EXACT, 0.0, 1)
+    often, rows = train(grpo_job(evaluate_every=1), lucky_policy, EVERYTHING, EXACT, 0.0, 1)
     assert np.array_equal(seldom.values, often.values)
     assert [row["reward_mean"] for row in rows[1:]] == [row["reward_mean"] for row in rarely[1:]]
 
@@ -651,18 +687,15 @@ def test_rewarded_policy_improves(half_trained):
         "group_size": 8,
         "learning_rate": 3e-4,
     }
-    learning = GrpoJob(
-        **CPU,
-        grpo=grpo_settings(minibatch_size=64, evaluate_every=20, **changes),
-    )
-    _, rows = train(learning, half_trained, EVERYTHING, beta=0.0, seed=1)
+    learning = grpo_job(minibatch_size=64, evaluate_every=20, **changes)
+    _, rows = train(learning, half_trained, EVERYTHING, EXACT, beta=0.0, seed=1)
     assert rows[-1]["success_probability"] > rows[0]["success_probability"] + 0.05
     assert rows[-1]["kl_floor"] > 0.001
 
 
 def test_success_is_reported_at_the_sampling_temperature(half_trained):
-    cool = GrpoJob(**CPU, grpo=grpo_settings(iterations=1, temperature=0.7))
-    _, rows = train(cool, half_trained, EVERYTHING, beta=0.0, seed=1)
+    cool = grpo_job(iterations=1, temperature=0.7)
+    _, rows = train(cool, half_trained, EVERYTHING, EXACT, beta=0.0, seed=1)
     exam = prepare_exam(EVERYTHING.exam)
     expected = averages(grade(half_trained, exam, 0.7), exam)
     assert {key: rows[0][key] for key in expected} == expected
@@ -675,9 +708,8 @@ def test_a_strong_kl_in_the_loss_holds_the_policy_at_its_start(half_trained):
 
     def mean_kl(beta, kl_estimator="k3"):
         changes = {"group_size": 8, "minibatch_size": 32, "learning_rate": 3e-4}
-        settings = grpo_settings(iterations=8, kl_estimator=kl_estimator, **changes, **KL_IN_LOSS)
-        strong = GrpoJob(**CPU, grpo=settings)
-        _, rows = train(strong, half_trained, EVERYTHING, beta, seed=1)
+        strong = grpo_job(iterations=8, kl_estimator=kl_estimator, **changes, **KL_IN_LOSS)
+        _, rows = train(strong, half_trained, EVERYTHING, EXACT, beta, seed=1)
         return np.mean([row["kl"] for row in rows[1:]])
 
     free = mean_kl(0.0)

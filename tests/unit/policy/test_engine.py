@@ -10,9 +10,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers import CPU, FULL_SIZE, ROOT, SMALL, grpo_settings, sft_settings, small_policy
+from helpers import CPU, EXACT, FULL_SIZE, ROOT, SMALL, grpo_job, sft_settings, small_policy
 
-from rlvr.config.methods.grpo import GrpoJob
 from rlvr.config.methods.sft import SftJob
 from rlvr.config.settings.policy import PolicySettings
 from rlvr.config.settings.teachers import SplitSettings, TeacherSettings
@@ -165,9 +164,9 @@ GRPO = {
 def test_grpo_is_the_same_bytes_everywhere(library, half_trained, kind):
     changes, expected = GRPO[kind]
     start = CompiledPolicy(FULL_SIZE, half_trained.values, library)
-    job = GrpoJob(**CPU, grpo=grpo_settings(iterations=3, **changes))
+    job = grpo_job(iterations=3, **changes)
     split = split_prompts(SplitSettings(validation=1000, held_out=1000))
-    assert digest(*grpo.train(job, start, split, beta=0.04, seed=1)) == expected
+    assert digest(*grpo.train(job, start, split, EXACT, beta=0.04, seed=1)) == expected
 
 
 def test_an_exam_is_the_same_bytes_everywhere(library, half_trained):

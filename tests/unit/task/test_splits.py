@@ -4,9 +4,8 @@ import numpy as np
 import plain
 import pytest
 import torch
-from helpers import CPU, FULL_SIZE, SMALL, grpo_settings, sft_settings
+from helpers import CPU, EXACT, FULL_SIZE, SMALL, grpo_job, sft_settings
 
-from rlvr.config.methods.grpo import GrpoJob
 from rlvr.config.methods.sft import SftJob
 from rlvr.config.runs import Run, SftRun
 from rlvr.config.settings.teachers import SplitSettings, StoppingSettings, TeacherSettings
@@ -137,9 +136,8 @@ def test_sft_trains_on_the_training_part_alone(trained_on):
 def test_grpo_trains_on_the_training_part_alone(half_trained, trained_on, changes):
     # Of so small a part that a draw from anywhere else could not go unseen.
     split = split_prompts(SplitSettings(validation=1000, held_out=8900))
-    settings = grpo_settings(iterations=6, prompts_per_iteration=32, evaluate_every=6, **changes)
-    job = GrpoJob(**CPU, grpo=settings)
-    grpo.train(job, half_trained, split, 0.04, 1)
+    job = grpo_job(iterations=6, prompts_per_iteration=32, evaluate_every=6, **changes)
+    grpo.train(job, half_trained, split, EXACT, 0.04, 1)
     assert distinct(trained_on) <= set(split.train.tolist())
     assert not sums(distinct(trained_on)) & sums(split.exam.tolist())
     assert len(distinct(trained_on)) > 60
@@ -159,9 +157,8 @@ def test_sft_reports_the_held_out_part_alone():
 def test_grpo_reports_the_held_out_part_alone(half_trained):
     start = CompiledPolicy(FULL_SIZE, half_trained.values.astype(np.float64))
     split, temperature = split_prompts(SPLIT), 0.7
-    settings = grpo_settings(temperature=temperature, learning_rate=1e-3)
-    job = GrpoJob(**CPU, grpo=settings)
-    policy, rows = grpo.train(job, start, split, 0.0, 1)
+    job = grpo_job(temperature=temperature, learning_rate=1e-3)
+    policy, rows = grpo.train(job, start, split, EXACT, 0.0, 1)
     before, after = (plain_report(one, split.exam, temperature) for one in (start, policy))
     assert reported(rows[0], before) == pytest.approx(before, rel=1e-9)
     assert reported(rows[-1], after) == pytest.approx(after, rel=1e-9)
@@ -177,9 +174,8 @@ def test_grpo_takes_the_split_of_the_sft_run_that_it_starts_from(tmp_path, train
         metrics_out=tmp_path / "sft.parquet",
     ).cli_cmd()
     # With the KL in the loss, so that each completion counts, however unlucky.
-    settings = grpo_settings(kl_placement="loss")
     grpo.GrpoStage(
-        **dict(GrpoJob(**CPU, grpo=settings)),
+        **dict(grpo_job(kl_placement="loss")),
         run=Run(method="grpo", recipe="base", teacher="partial", beta=0.04, seed=1),
         sft_policy=tmp_path / "sft.safetensors",
         policy_out=tmp_path / "grpo.safetensors",
