@@ -77,8 +77,9 @@ def label_panels(accuracy: Axes, kl: Axes, chosen: Axes, rejected: Axes) -> None
     """What each panel shows."""
     accuracy.set(title="what is true", ylim=(-0.02, 1.08))
     accuracy.set_ylabel("greedy accuracy, exact over 10,000 prompts")
-    accuracy.annotate("fresh pairs that the implicit reward orders rightly (means)", xy=(0.02, 1.03),
-                      xycoords=("axes fraction", "data"), fontsize=9)  # fmt: skip
+    words = "fresh pairs that the implicit reward orders rightly (means)"
+    place = {"xy": (0.02, 1.03), "xycoords": ("axes fraction", "data")}
+    accuracy.annotate(words, fontsize=9, **place)
     kl.set(title="how far it went", yscale="log", ylim=(0.01, None))
     kl.set_ylabel("KL(policy || SFT policy), nats per sequence")
     for axes, name in ((chosen, "chosen"), (rejected, "rejected")):

@@ -29,6 +29,7 @@ NAMES = {
     "dpo_lr1": "DPO, 800 pairs",
 }
 WINDOW = 3  # evaluations in the running mean of the KL, which single batches estimate with noise
+END = 5  # evaluations whose mean KL stands for the end
 NEAR = 0.1  # nats; up to here the axis is linear, so that it has a 0
 
 
@@ -78,17 +79,17 @@ def draw_trajectories(axes: Axes, studies: Studies, arm: Arm, iterations: int, c
     rows = studies.rows(arm).query("iteration <= @iterations")
     success = style.by_seed(rows, "success_probability")
     kl = style.by_seed(rows, "kl")
-    if (
-        studies.made_by(arm)["method"] == "grpo"
-    ):  # the batch of an iteration was sampled before its updates
+    if studies.made_by(arm)["method"] == "grpo":
+        # The batch of an iteration was sampled before its updates.
         kl.index -= 1
     kl = style.running_mean(kl.reindex(success.index).ffill(), WINDOW)
     floor = style.by_seed(rows, "kl_floor").mean(axis=1)
     axes.plot(floor, success.mean(axis=1), color=color, linewidth=1.2, linestyle=":")
     axes.plot(kl, success, color=color, linewidth=0.6, alpha=0.45)
     axes.plot(kl.mean(axis=1), success.mean(axis=1), color=color, linewidth=2)
-    axes.plot(kl.iloc[-1], success.iloc[-1], "o", color=color, markersize=3, alpha=0.6)
-    axes.plot(kl.iloc[-1].mean(), success.iloc[-1].mean(), "o", color=color, markersize=6)
+    end, reached = kl.tail(END).mean(), success.iloc[-1]
+    axes.plot(end, reached, "o", color=color, markersize=3, alpha=0.6)
+    axes.plot(end.mean(), reached.mean(), "o", color=color, markersize=6)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,18 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from rlvr.config.rewards import MODELS as REWARD_MODELS
+from rlvr.config.rewards import Reward
 from rlvr.config.settings.recipes import MODELS, Recipe
 from rlvr.config.values import LONGEST_NAME
+
+OF_SEVERAL_KEYS = ("base", "beta", "engine", "recipe", "reward")
+"""Kinds of mistakes that name their keys themselves."""
+UNIONS = {
+    "recipes": ("method", "methods", MODELS),
+    "rewards": ("kind", "kinds of rewards", REWARD_MODELS),
+}
+"""Groups whose entries are of one of several models: the key that says which, and the models."""
 
 
 def explain(error: ValidationError, model: type[BaseModel], source: str) -> str:
@@ -31,15 +41,12 @@ def _explain_one(mistake: Mapping[str, Any], model: type[BaseModel]) -> str:
         close = difflib.get_close_matches(str(location[-1]), allowed, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
         return f"{path}: unknown key.{hint} Allowed here: {', '.join(allowed)}."
-    if kind in (
-        "base",
-        "engine",
-        "recipe",
-    ):  # of several keys, which they name themselves
+    if kind in OF_SEVERAL_KEYS:
         return f"{message}."
-    if kind == "union_tag_invalid":
-        found = repr(mistake["ctx"]["tag"])
-        return f"{path}.method: found {found}. Not among the methods; allowed: {', '.join(MODELS)}."
+    if kind.startswith("union_tag"):
+        key, kinds, tags = UNIONS[location[0]]
+        found = f"found {mistake['ctx']['tag']!r}" if "tag" in mistake["ctx"] else "missing"
+        return f"{path}.{key}: {found}. Not among the {kinds}; allowed: {', '.join(tags)}."
     if kind in ("string_pattern_mismatch", "string_too_long"):
         message = (
             "names are lower-case letters, digits and _, begin with a letter, and have at most "
@@ -59,7 +66,7 @@ def _explain_one(mistake: Mapping[str, Any], model: type[BaseModel]) -> str:
 
 def _keys_in(location: tuple[Any, ...]) -> list[str]:
     """The keys of a path in the config, of which pydantic has more."""
-    if location[:1] == ("recipes",):  # its third part is the method of the recipe
+    if location and location[0] in UNIONS:  # the third part is which of the models it is
         location = location[:2] + location[3:]
     return [str(part) for part in location if part != "[key]"]
 
@@ -69,6 +76,8 @@ def _keys_at(model: Any, location: tuple[Any, ...]) -> list[str]:
     for part in location:
         if model is Recipe:
             model = MODELS[part]
+        elif model is Reward:
+            model = REWARD_MODELS[part]
         elif isinstance(model, type) and issubclass(model, BaseModel):
             model = model.model_fields[part].annotation
             if NoneType in get_args(model):  # model | None
