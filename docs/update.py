@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isinf, isnan
+from math import isinf, isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from rlvr.claims.pages import number
+from rlvr.config.runs import PreferencesRun, RewardModelRun
 from rlvr.config.settings.whole import Config, load_config
 from rlvr.errors import UserError
 from rlvr.results.fixed_points import rest_advantage, rest_loss_k3
@@ -144,10 +145,32 @@ def resting_points(config: Config) -> str:
     )
 
 
-def blanks_for(ledger: Iterable[Mapping[str, Any]], config: Config) -> dict[str, Any]:
-    """All that a template can name, from the rows of the ledger."""
+def reward_models(results: Path, config: Config) -> str:
+    """How well the reward models know fresh pairs at their end, by seed, as rows of a table."""
+    accuracies: dict[str, list[str]] = {}
+    for run in config.all_used():
+        if isinstance(run, RewardModelRun):
+            path = results / run.path / "metrics.parquet"
+            steps = pq.read_table(path, partitioning=None).to_pylist() if path.exists() else []
+            accuracy = steps[-1]["accuracy_fresh"] if steps else nan
+            accuracies.setdefault(run.reward, []).append(number(accuracy, "fraction"))
+    rows = []
+    for name, values in accuracies.items():
+        reward = config.rewards[name]
+        rows.append(f"| `{name}` | {reward.pairs:,}, {reward.labels} | {' / '.join(values)} |")
+    return "\n".join(rows)
+
+
+def blanks_for(
+    ledger: Iterable[Mapping[str, Any]], config: Config, results: Path
+) -> dict[str, Any]:
+    """All that a template can name, from the rows of the ledger, settings and reward models."""
     claims = {row["claim"]: measured(row) for row in ledger}
-    return {**claims, "resting_points": resting_points(config)}
+    tables = {
+        "resting_points": resting_points(config),
+        "reward_models": reward_models(results, config),
+    }
+    return {**claims, **tables}
 
 
 def our_config() -> Config:
@@ -158,7 +181,8 @@ def our_config() -> Config:
 def write_pages(results: Path) -> None:
     """The page of each figure, from its template and the ledger in `results`."""
     config = our_config()
-    blanks = blanks_for(pq.read_table(results / "claims.parquet").to_pylist(), config)
+    ledger = pq.read_table(results / "claims.parquet").to_pylist()
+    blanks = blanks_for(ledger, config, results)
     pages = {}
     for template in sorted((DOCS / "templates").glob("*.md")):
         try:
@@ -193,7 +217,7 @@ def output_of(*command: str) -> str:
 
 def jobs_in_words(config: Config) -> str:
     """How many jobs train for all figures and claims, and for document A's."""
-    trained = [*config.used_runs(), *config.used_starts()]
+    trained = [run for run in config.all_used() if not isinstance(run, PreferencesRun)]
     of_a = [run for figure in DOCUMENT_A for study in config.figures[figure].studies
             for run in config.runs(study)]  # fmt: skip
     of_a = {*of_a, *(run.start for run in of_a)}

@@ -17,6 +17,7 @@ from rlvr.errors import UserError
 
 DOCS = ROOT / "docs"
 TEMPLATES = {path.stem: path.read_text("utf-8") for path in (DOCS / "templates").glob("*.md")}
+NO_RESULTS = ROOT / "nowhere"
 HOW_TO = (DOCS / "how-to.md").read_text("utf-8")
 PAGES = {**TEMPLATES, "how-to": HOW_TO}
 
@@ -43,7 +44,7 @@ def ledger():
 
 @pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
 def test_every_blank_of_a_template_is_filled(template, update, ledger, config):
-    page = update.fill(template, update.blanks_for(ledger.values(), config))
+    page = update.fill(template, update.blanks_for(ledger.values(), config, NO_RESULTS))
     assert not re.search(r"[{}]|\bnan\b|\bNone\b", page)
 
 
@@ -54,11 +55,11 @@ def test_every_claim_but_those_of_time_is_on_a_page():
     assert not missing, (
         f"say of {sorted(missing)} what was measured: in docs/templates, as {{KEY.ours}}"
     )
-    assert blanks - {"resting_points"} <= keys
+    assert blanks - {"resting_points", "reward_models"} <= keys
 
 
 def test_numbers_are_written_as_in_the_ledger(update, ledger, config):
-    blanks = update.blanks_for(ledger.values(), config)
+    blanks = update.blanks_for(ledger.values(), config, NO_RESULTS)
     text = "{carry_lifted.ours} {carry_lifted.mean:.2f} {carry_lifted_in.ours} {parameters.ours}"
     assert update.fill(text, blanks) == "0.500 / −0.250 / 1.000 0.42 10 / never / 20 69,325"
     text = "{anchor_matters_lr1e-4.limits}; {cold_learns_nothing.limits}; {carry_lifted.seeds}"
@@ -85,7 +86,7 @@ def test_numbers_are_written_as_in_the_ledger(update, ledger, config):
     ],
 )
 def test_a_blank_that_nothing_fills_is_refused(blank, message, update, ledger, config):
-    blanks = update.blanks_for(ledger.values(), config)
+    blanks = update.blanks_for(ledger.values(), config, NO_RESULTS)
     with pytest.raises(UserError, match=re.escape(message)):
         update.fill(f"a text {blank}", blanks)
 
@@ -95,7 +96,7 @@ def test_what_was_not_measured_is_refused(update, ledger, config):
     for values in ({}, {1: nan, 2: 1.0}):
         rows = ledger | {"carry_lifted": row_of(claim, values)}
         with pytest.raises(UserError, match="verdict: not measured"):
-            update.fill("{carry_lifted.ours}", update.blanks_for(rows.values(), config))
+            update.fill("{carry_lifted.ours}", update.blanks_for(rows.values(), config, NO_RESULTS))
 
 
 @pytest.fixture

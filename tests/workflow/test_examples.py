@@ -281,7 +281,7 @@ def new_jobs(config: Config, before: Config) -> dict[str, int]:
         done = before.runs("weak_groups")
         runs -= set(done)
         starts -= {SftRun(teacher=run.teacher, seed=run.seed) for run in done}
-    jobs = {"sft": len(starts - set(before.used_starts())), "grpo": len(runs)}
+    jobs = {"sft": len(starts - set(before.all_used())), "grpo": len(runs)}
     jobs |= {"table": 1, "figure": 1}
     return {rule: n for rule, n in jobs.items() if n} | {"total": sum(jobs.values())}
 

@@ -40,6 +40,11 @@ def best_between(none: float, *anchored: float) -> float:
     return max(between) - max(none, largest_anchor)
 
 
+def name_of(rate: str, beta: float) -> str:
+    """An arm of DPO in the key of a claim."""
+    return f"lr{rate}_beta{beta:g}".replace(".", "")
+
+
 def final_accuracies(pairs: int) -> list:
     """Accuracy at the end at each of the anchors."""
     arms = [LEARNED[pairs]._replace(beta=beta) for beta in ANCHORS]
@@ -118,7 +123,7 @@ CLAIMS = (
     *(
         Claim(
             source=SOURCE,
-            key=f"dpo_kl_grows_{rate}_{beta:g}",
+            key=f"dpo_kl_grows_{name_of(rate, beta)}",
             statement=f"figure 7: DPO's soft anchor loosens, learning rate {rate}, beta {beta:g}: "
             "its KL grows to the end (mean over the last 200 steps less over the 200 before)",
             unit="nats per sequence",
@@ -134,7 +139,7 @@ CLAIMS = (
     *(
         Claim(
             source=SOURCE,
-            key=f"dpo_falls_{rate}_{beta:g}",
+            key=f"dpo_falls_{name_of(rate, beta)}",
             statement=f"figure 7: and its accuracy falls from its best, learning rate {rate}, beta "
             f"{beta:g} (best of 2,000 steps less the last)",
             unit="fraction",

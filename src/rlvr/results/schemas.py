@@ -12,7 +12,7 @@ RUN_KEYS = pa.schema(
         column("method", pa.string(), "name", "how the run learns"),
         column("recipe", pa.string(), "name", "changes to the settings of the method"),
         column("teacher", pa.string(), "name", "whose completions SFT imitated"),
-        column("beta", pa.float64(), "1 per nat", "strength of the KL penalty"),
+        column("beta", pa.float64(), "1 per nat", "strength of the KL penalty, or DPO's beta"),
         column("seed", pa.int64(), "1", "run seed"),
     ]
 )

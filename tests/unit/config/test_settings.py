@@ -46,8 +46,8 @@ MISTAKES = [
     ("recipes.short.reward", "x", r"recipes\.short\.reward: found 'x'\. Not among the rewards"),
     (
         "recipes.short.method",
-        "dpo",
-        r"short\.method: found 'dpo'\. Not among the methods; ",
+        "ppo",
+        r"short\.method: found 'ppo'\. Not among the methods; ",
     ),
     ("recipes.short.method", "sft", r"short\.method: found 'sft'\. .*allowed: .*grpo"),
     ("recipes.short", 3, r"recipes\.short: found 3\. "),

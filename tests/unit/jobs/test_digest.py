@@ -40,7 +40,9 @@ FIGURE_1, FIGURE_2 = "rlvr.figures.fig1_rlvr_overturns", "rlvr.figures.fig2_unha
         # Values stand in params.
         ("config/settings/studies.py", [], [SFT, GRPO, TABLE, CLAIMS]),
         ("config/methods/grpo.py", [], [SFT, GRPO, TABLE, CLAIMS]),
-        ("task/rewards/exact.py", [], [SFT, GRPO]),  # found by its name, see below
+        ("task/rewards/exact.py", [GRPO], [SFT]),  # the truth, whatever the reward
+        ("task/rewards/units_only.py", [], [SFT, GRPO]),  # found by its name, see below
+        ("methods/learned_reward.py", [], [SFT, GRPO]),
     ],
 )
 def test_an_edit_reaches_exactly_the_stages_that_import_it(package, edited, changes, keeps):
@@ -63,9 +65,9 @@ def test_comments_docstrings_and_layout_do_not_count(package):
     before = digest(GRPO)
     path = package / "methods/grpo.py"
     text = path.read_text()
-    text = text.replace('"""GRPO against', '"""A new docstring. GRPO against')
+    text = text.replace('"""GRPO on', '"""A new docstring. GRPO on')
     text = text.replace('    """The clipped surrogate of each', '    """The surrogate of each')
-    text = text.replace("    centred = rewards", "\n    # a comment\n    centred   =   rewards")
+    text = text.replace("    centred = _centred", "\n    # a comment\n    centred   =   _centred")
     assert text.count("a comment") == text.count("The surrogate of each") == 1
     path.write_text(text + "\n\n# the end\n\n\n")
     assert digest(GRPO) == before

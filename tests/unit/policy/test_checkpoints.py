@@ -26,9 +26,10 @@ def test_checkpoint_round_trip_is_exact_and_byte_stable(tmp_path):
     for name in ("a", "b"):
         save_policy(policy, tmp_path / name, MADE_BY)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    settings, values, made_by = read_checkpoint(tmp_path / "a")
+    settings, values, made_by, heads = read_checkpoint(tmp_path / "a")
     assert made_by == MADE_BY | {"architecture": SMALL.model_dump()}
     assert settings == SMALL
+    assert heads == {}
     assert np.array_equal(values, policy.values)
     tensors = load_file(tmp_path / "a")  # as PyTorch reads it
     assert torch.equal(tensors["head.bias"], torch.from_numpy(values[-13:]))
