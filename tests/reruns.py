@@ -15,13 +15,25 @@ from typing import NamedTuple
 
 import yaml
 
-STAGES = {"sft": "SFT", "grpo": "GRPO", "table": "tables", "figure": "figures", "claims": "claims"}
+STAGES = {
+    "sft": "SFT",
+    "preferences": "pairs",
+    "reward_model": "reward models",
+    "grpo": "GRPO",
+    "dpo": "DPO",
+    "table": "tables",
+    "figure": "figures",
+    "claims": "claims",
+}
 FIGURES = [  # of the tiny config
     "fig1_rlvr_overturns",
     "fig2_unhackable_reward",
     "fig3_cold_start",
     "fig4_partial_sft",
     "fig5_kl_anchor",
+    "fig6_learned_reward",
+    "fig7_dpo",
+    "fig8_trilogy",
 ]
 
 # The jobs of tests/tiny.yaml, by rule and wildcards.
@@ -34,9 +46,17 @@ JOBS = [
     *("grpo advantage_t07_lr1/partial/0/1", "grpo advantage_t07_lr1/partial/0.04/1"),
     *("grpo loss_t10_lr1/weak/0.04/1", "grpo loss_t10_lr1/cold/0.04/1"),
     *("grpo loss_t07_lr1/partial/0.04/1", "grpo loss_t07_lr3/partial/0.04/1"),
+    *(f"preferences weak/truthful/{pairs}/1" for pairs in (20, 30, 40)),
+    "preferences weak/habitual/40/1",
+    *(f"reward_model learned_{pairs}/weak/1" for pairs in (200, 800, 4000)),
+    "reward_model biased_4000/weak/1",
+    *(f"grpo learned_{pairs}/weak/{beta}/1" for pairs in (200, 800, 4000) for beta in (0, 0.3)),
+    *("grpo learned_800_loss/weak/0.3/1", "grpo biased_4000/weak/0/1", "grpo biased_4000/weak/1/1"),
+    *(f"dpo dpo_{rate}/weak/{beta}/1" for rate in ("lr1", "lr03") for beta in (0.1, 0.5)),
     *(f"table {study}_start" for study in ("weak", "cold", "partial")),
     "table group_size",
     *(f"table kl_{t}_{place}" for t in ("weak", "partial") for place in ("advantage", "loss")),
+    *("table learned_reward", "table learned_reward_loss", "table biased_reward", "table dpo"),
     *(f"figure {figure}" for figure in FIGURES),
     "claims",
 ]
@@ -51,10 +71,16 @@ def jobs(*patterns: str) -> frozenset[str]:
 
 READERS = ("figure *", "claims")
 FROM_TABLES = ("table *", *READERS)
-FROM_GRPO = ("grpo *", *FROM_TABLES)
-ALL = ("sft *", *FROM_GRPO)
+FROM_RUNS = ("grpo *", "dpo *", *FROM_TABLES)
+LEARNED_RUNS = ("grpo learned_*", "grpo biased_*")
+FROM_PAIRS = ("preferences *", "reward_model *", *LEARNED_RUNS, "dpo *")
+ALL = ("sft *", "preferences *", "reward_model *", *FROM_RUNS)
 # What follows from the runs of a study.
-WEAK = ("table weak_start", "figure fig[123]*", "claims")
+LEARNED = ("table learned_*", "table biased_reward", "figure fig[68]*", "claims")
+DPO = ("table dpo", "figure fig[78]*", "claims")
+FROM_GRPO = ("grpo *", *(f"table {study}" for study in ("*_start", "group_size", "kl_*")), *LEARNED)
+FROM_GRPO += ("figure fig[!7]*",)
+WEAK = ("table weak_start", "figure fig[1238]*", "claims")
 COLD = ("table cold_start", "figure fig3*", "claims")
 PARTIAL = ("table partial_start", "table group_size", "figure fig4*", "claims")
 KL_WEAK_LOSS = ("table kl_weak_loss", "figure fig5*", "claims")
@@ -160,13 +186,65 @@ SETTINGS = [
         "a setting of `grpo` that some recipes override",
         "grpo.evaluate_every",
         setting("grpo.evaluate_every", 3),
-        jobs("grpo base/*", "grpo short/*", "grpo document_b*", *WEAK, *COLD, *PARTIAL),
+        jobs(
+            "grpo base/*",
+            "grpo short/*",
+            "grpo document_b*",
+            *LEARNED_RUNS,
+            *WEAK,
+            *COLD,
+            *PARTIAL,
+            *LEARNED,
+        ),
     ),
     (
         "a setting of `grpo`",
         "grpo.evaluate_first",
         setting("grpo.evaluate_first", 1),
         jobs(*FROM_GRPO),
+    ),
+    (
+        "a setting of `preferences`",
+        "preferences.habitual_truth",
+        setting("preferences.habitual_truth", 0.5),
+        jobs(*FROM_PAIRS, *LEARNED, *DPO),
+    ),
+    (
+        "a setting of `reward_model`",
+        "reward_model.weight_decay",
+        setting("reward_model.weight_decay", 0.1),
+        jobs("reward_model *", *LEARNED_RUNS, *LEARNED),
+    ),
+    (
+        "a setting of one reward",
+        "rewards.learned_200.steps",
+        setting("rewards.learned_200.steps", 7),
+        jobs(
+            "reward_model learned_200/*",
+            "grpo learned_200/*",
+            "table learned_reward",
+            "figure fig[68]*",
+            "claims",
+        ),
+    ),
+    (
+        "the pairs of one reward",
+        "rewards.learned_200.pairs",
+        setting("rewards.learned_200.pairs", 25),
+        jobs(
+            "preferences weak/truthful/25/1",
+            "reward_model learned_200/*",
+            "grpo learned_200/*",
+            "table learned_reward",
+            "figure fig[68]*",
+            "claims",
+        ),
+    ),
+    (
+        "a setting of `dpo`",
+        "dpo.batch_size",
+        setting("dpo.batch_size", 8),
+        jobs("dpo *", *DPO),
     ),
     (
         "a setting of one recipe",
@@ -327,28 +405,51 @@ MODULES = [
     ),
     (
         "code of {}",
-        "config/schedule methods/__init__ methods/grpo methods/columns methods/run_stage "
-        "policy/sampling task/rewards/__init__",
-        jobs(*FROM_GRPO),
+        "methods/__init__ methods/run_stage policy/sampling",
+        jobs("preferences *", "reward_model *", *FROM_RUNS),
     ),
-    ("code of the reward that a recipe names", "task/rewards/exact", jobs(*FROM_GRPO)),
+    ("code of {}", "config/schedule methods/columns", jobs(*FROM_RUNS)),
+    ("code of {}", "methods/grpo methods/rewards task/rewards/__init__", jobs(*FROM_GRPO)),
+    ("code of the rule that says what is right", "task/rewards/exact", jobs(*FROM_GRPO)),
+    (
+        "code of {}",
+        "methods/preferences methods/pairs task/annotators",
+        jobs(*FROM_PAIRS, *LEARNED, *DPO),
+    ),
+    (
+        "code of {}",
+        "methods/preference_losses",
+        jobs("reward_model *", *LEARNED_RUNS, "dpo *", *LEARNED, *DPO),
+    ),
+    (
+        "code of {}",
+        "methods/reward_model policy/scores",
+        jobs("reward_model *", *LEARNED_RUNS, *LEARNED),
+    ),
+    (
+        "code of what a run finds by a name in its recipe",
+        "methods/learned_reward",
+        jobs(*LEARNED_RUNS, *LEARNED),
+    ),
+    ("code of {}", "methods/dpo", jobs("dpo *", *DPO)),
     ("code of {}", "results/__init__ results/schemas results/table", jobs(*FROM_TABLES)),
-    ("code of {}", "config/arms results/studies", jobs(*READERS)),
-    ("code of {}", "results/theory", jobs("figure fig[1235]*", "claims")),
+    ("code of {}", "config/arms results/studies results/theory", jobs(*READERS)),
     ("code of {}", "figures/__init__ figures/stage figures/style", jobs("figure *")),
     *(("code of one figure", f"figures/{name}", jobs(f"figure {name}")) for name in FIGURES),
     ("code of {}", "results/fixed_points figures/kl_sweep", jobs("figure fig5*")),
-    ("code of {}", "figures/intervals", jobs("figure fig4*", "figure fig5*")),
-    ("code of {}", "results/statistics", jobs("figure fig4*", "figure fig5*", "claims")),
+    ("code of {}", "figures/intervals", jobs("figure fig[4567]*")),
+    ("code of {}", "results/statistics", jobs("figure fig[4567]*", "claims")),
     (
         "code of {}",
-        "claims/__init__ claims/claim claims/document_a claims/document_b claims/ledger "
-        "claims/measurements claims/pages",
+        "claims/__init__ claims/claim claims/contrasts claims/document_a claims/document_b "
+        "claims/ledger claims/measurements claims/pages",
         jobs("claims"),
     ),
     (
         "code of {}, of which no result is made",
-        "config/files config/methods/__init__ config/methods/grpo config/methods/sft "
+        "config/files config/methods/__init__ config/methods/dpo config/methods/grpo "
+        "config/methods/preferences config/methods/reward_model config/methods/sft "
+        "config/rewards/__init__ config/rewards/learned config/rewards/reward "
         "config/settings/__init__ config/settings/jobs config/settings/mistakes "
         "config/settings/names config/settings/policy config/settings/recipes "
         "config/settings/studies config/settings/teachers config/settings/whole figures/shown "
@@ -362,7 +463,7 @@ PACKAGES = [
     ("another release of {} installed", "numpy pyarrow safetensors", jobs(*ALL)),
     ("another release of {} installed", "pandas", jobs(*READERS)),
     ("another release of {} installed", "matplotlib", jobs("figure *")),
-    ("another release of {} installed", "mpmath", jobs("figure fig4*", "figure fig5*", "claims")),
+    ("another release of {} installed", "mpmath", jobs("figure fig[4567]*", "claims")),
     ("another release of {} installed", "pydantic snakemake torch ziglang", jobs()),
 ]
 
@@ -424,7 +525,7 @@ CODE = [
     (
         COSMETIC,
         "docstring",
-        lambda p: p.edit(GRPO, '"""GRPO against', '"""Once more: GRPO against'),
+        lambda p: p.edit(GRPO, '"""GRPO on', '"""Once more: GRPO on'),
         jobs(),
     ),
     (
@@ -463,6 +564,7 @@ CODE = [
 
 # --- Files ----------------------------------------------------------------------------------------
 
+PAIRS = "preferences/teacher=weak/labels=truthful/pairs=30/seed=1"
 RUN = "grpo/recipe=base/teacher=weak/beta=0/seed=1"
 
 
@@ -512,6 +614,35 @@ FILES = [
         "last-policy-deleted",
         lambda p: p.result(f"{RUN}/policy.safetensors").unlink(),
         jobs("grpo base/weak/0/1", *WEAK),
+    ),
+    (
+        "pairs deleted, those to learn from or the fresh ones",
+        "pairs-deleted",
+        lambda p: p.result(f"{PAIRS}/fresh.parquet").unlink(),
+        jobs(
+            "preferences weak/truthful/30/1",
+            "reward_model learned_800/*",
+            "grpo learned_800/*",
+            "grpo learned_800_loss/*",
+            "dpo *",
+            "table learned_*",
+            "figure fig6*",
+            *DPO,
+        ),
+    ),
+    (
+        "a reward model deleted",
+        "reward-model-deleted",
+        lambda p: p.result(
+            "reward_model/reward=biased_4000/teacher=weak/seed=1/model.safetensors"
+        ).unlink(),
+        jobs(
+            "reward_model biased_4000/*",
+            "grpo biased_4000/*",
+            "table biased_reward",
+            "figure fig6*",
+            "claims",
+        ),
     ),
     (
         "a table deleted",

@@ -29,13 +29,26 @@ def test_a_change_runs_what_it_invalidates_and_nothing_else(clone, change):
 
 
 ENGINE = "rlvr.policy.engines.compiled"
-CHAIN = {  # each is followed by the next, the last by all others
-    "sft": ["rlvr.methods.sft", ENGINE],
-    "grpo": ["rlvr.methods.grpo", ENGINE, "rlvr.task.rewards.exact"],
-    "table": ["rlvr.results.table"],
-}
 LAST = {"claims": ["rlvr.claims.ledger"]} | {name: [f"rlvr.figures.{name}"] for name in FIGURES}
-STAGES = CHAIN | LAST
+STAGES = {
+    "sft": ["rlvr.methods.sft", ENGINE],
+    "preferences": ["rlvr.methods.preferences", ENGINE],
+    "reward_model": ["rlvr.methods.reward_model", ENGINE],
+    "grpo": ["rlvr.methods.grpo", ENGINE, "rlvr.task.rewards.exact"],
+    "grpo, learned": ["rlvr.methods.grpo", ENGINE, "rlvr.methods.learned_reward"],
+    "dpo": ["rlvr.methods.dpo", ENGINE],
+    "table": ["rlvr.results.table"],
+    **LAST,
+}
+FOLLOWED_BY = {
+    "sft": ["preferences", "grpo"],
+    "preferences": ["reward_model", "dpo"],
+    "reward_model": ["grpo, learned"],
+    "grpo": ["table"],
+    "grpo, learned": ["table"],
+    "dpo": ["table"],
+    "table": [*LAST],
+}
 
 
 def digests() -> dict[str, str]:
@@ -46,10 +59,10 @@ def digests() -> dict[str, str]:
 
 def stages_that_run(before: dict[str, str], after: dict[str, str]) -> set[str]:
     """Those whose digest has changed, and all that follow."""
-    stages = list(STAGES)
-    changed = {stage for stage in stages if after[stage] != before[stage]}
-    first = min((stages.index(stage) for stage in changed & CHAIN.keys()), default=len(stages))
-    return {*changed, *stages[first:]}
+    run = {stage for stage in STAGES if after[stage] != before[stage]}
+    for stage in STAGES:  # in the order in which they follow each other
+        run |= set(FOLLOWED_BY.get(stage, [])) if stage in run else set()
+    return run
 
 
 def stages_that_a_change_runs(package: Path, name: str) -> set[str]:
