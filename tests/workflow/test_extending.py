@@ -108,34 +108,34 @@ def extended(clone: Workflow) -> Extended:
     return Extended(clone)
 
 
-NEW_RUN = ("grpo units/weak/0/1", "grpo units/weak/0/2", "table units")
+NEW_RUN = ("grpo parity/weak/0/1", "grpo parity/weak/0/2", "table parity")
 
 
 def test_a_reward(extended):
     extended.follow("A reward")
-    assert extended.files == {"src/rlvr/task/rewards/units_only.py"}
+    assert extended.files == {"src/rlvr/task/rewards/parity.py"}
     assert extended.would_run(everything=True) == set()
     assert extended.would_run() == set(NEW_RUN)
     table = pq.read_table(extended.made()).to_pandas().set_index("iteration")
-    assert table.reward_mean.mean() > table.success_probability.mean()  # more than is right
+    assert table.reward_mean.mean() > table.success_fraction.mean()  # more than is right
     asked = "Additions(np.array([47]), np.array([85]))"
     code = f"""
 import numpy as np
 from rlvr.task.addition import Additions
-from rlvr.task.rewards import rewards_by
-completions = np.array([[1, 3, 2], [0, 0, 2], [1, 3, 3]])
-print(rewards_by("units_only", {asked}.repeated(3), completions).tolist())"""
+from rlvr.task.rewards import rule
+completions = np.array([[1, 3, 2], [0, 0, 8], [1, 3, 3]])
+print(rule("parity")({asked}.repeated(3), completions, None).tolist())"""
     assert extended.python(code) == "[1.0, 1.0, 0.0]"
 
     # Its runs alone depend on it, and where it fails its author's line is shown.
-    path = extended.folder / "src/rlvr/task/rewards/units_only.py"
-    path.write_text(path.read_text().replace("completions[:, 2] ==", "completions[:, 7] =="))
+    path = extended.folder / "src/rlvr/task/rewards/parity.py"
+    path.write_text(path.read_text().replace("completions[:, 2] %", "completions[:, 7] %"))
     assert extended.would_run(everything=True) == set()
     assert extended.would_run() == set(NEW_RUN)
     done = extended.snakemake()
     assert done.returncode == 1
     summary = done.stderr.partition("error: ")[2]
-    assert "return completions[:, 7] == additions.solutions()[:, 2]" in summary
+    assert "return completions[:, 7] % 2 == additions.solutions()[:, 2] % 2" in summary
     assert "index 7 is out of bounds" in summary
 
 
@@ -219,17 +219,17 @@ def test_a_method(extended):
 
 def test_a_figure(extended):
     extended.follow("A figure")
-    assert extended.files == {"src/rlvr/figures/fig6_entropy.py"}
+    assert extended.files == {"src/rlvr/figures/fig9_entropy.py"}
     overlay = extended.overlays[0]
     overlay.write_text(overlay.read_text().replace("300", "4"))
-    assert extended.would_run() == {"figure fig6_entropy"}
+    assert extended.would_run() == {"figure fig9_entropy"}
     (page,) = PdfReader(extended.made()).pages
     text = page.extract_text()
     assert all(words in text for words in ("entropy", "beta 0.04", "beta 0", "GRPO iteration"))
     # Without the arms that it shows, it is refused before anything is trained.
     overlay.write_text(overlay.read_text().replace("partial_start", "weak_start"))
     done = extended.snakemake("--dry-run")
-    lack = "figures.fig6_entropy.studies: none of weak_start has recipe document_b"
+    lack = "figures.fig9_entropy.studies: none of weak_start has recipe document_b"
     assert lack in done.stdout + done.stderr
 
 

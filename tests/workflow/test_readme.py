@@ -39,11 +39,11 @@ def test_a_figure_is_one_module_and_one_entry(finished, tmp_path):
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
     shutil.copytree(finished.folder / "results", tmp_path / "results")
     module = block("python", '"""Figure 6')
-    (tmp_path / "src/rlvr/figures/fig6_entropy.py").write_text(module)
+    (tmp_path / "src/rlvr/figures/fig9_entropy.py").write_text(module)
     config = tmp_path / "config.yaml"
-    entry = block("yaml", "  fig6_entropy:")
+    entry = block("yaml", "  fig9_entropy:")
     config.write_text(config.read_text().replace("figures:\n", f"figures:\n{entry}", 1))
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", "results/fig6_entropy.pdf"]
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "results/fig9_entropy.pdf"]
     done = subprocess.run(
         [*command, "--configfile", TINY],
         cwd=tmp_path,
@@ -52,7 +52,7 @@ def test_a_figure_is_one_module_and_one_entry(finished, tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    (page,) = PdfReader(tmp_path / "results/fig6_entropy.pdf").pages
+    (page,) = PdfReader(tmp_path / "results/fig9_entropy.pdf").pages
     assert "entropy" in page.extract_text()
 
 

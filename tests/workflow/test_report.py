@@ -290,14 +290,14 @@ def test_captions_are_docstrings_which_draw_nothing_again_and_may_be_missing(clo
     first = "src/rlvr/figures/fig1_rlvr_overturns.py"
     project.edit(first, "Greedy accuracy over", "*Once_ more: <greedy accuracy> over")
     code = (clone.folder / first).read_text(encoding="utf-8").split('"""', 2)[2]
-    (figures / "fig6_bare.py").write_text(code, encoding="utf-8")
+    (figures / "fig9_bare.py").write_text(code, encoding="utf-8")
     setting = {"studies": ["weak_start"], "iterations": 3}
-    project.edit_config(lambda config: config["figures"].update(fig6_bare=setting))
-    assert clone.would_run() == {"figure fig6_bare"}
+    project.edit_config(lambda config: config["figures"].update(fig9_bare=setting))
+    assert clone.would_run() == {"figure fig9_bare"}
     snakemake(clone)
     html = make_report(clone, clone.folder / "report.html")
     assert "*Once_ more: &lt;greedy accuracy&gt; over" in html
-    assert '"labels": {"figure": "fig6_bare"}' in html
+    assert '"labels": {"figure": "fig9_bare"}' in html
     assert "Iterations 0 to 3 of" in html
 
 
