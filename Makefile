@@ -11,7 +11,7 @@ figures: .venv/installed  ## everything that `rule all` names, one progress line
 
 install: .venv/installed  ## set up .venv with the pinned packages, nothing else
 
-extended: .venv/installed  ## the same with more of figure 5, half an hour; over the results that are there
+extended: .venv/installed  ## more seeds and arms, and 10,000 iterations: an hour; over the results that are there
 	$(RUN) snakemake --cores $(CORES) --quiet host reason --configfile extended.yaml
 
 report: figures  ## results/report.html: figures, claims, settings and rule graph in one file that needs no network

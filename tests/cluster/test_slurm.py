@@ -40,15 +40,16 @@ MORE_TIME, MORE_MEMORY = re.findall(r"`(--set-resources sft:.*?)`", PAGE)
 class Clone:
     """A clone of the project on the cluster, in which commands run as the page has them.
 
-    Its config is tiny: one study of two seeds and one figure, so two SFT runs, two of GRPO, and
-    a table, a figure and the claims.
+    Its config is tiny: two SFT runs, two of GRPO on the verifier and one on a learned reward, with
+    its pairs and its reward model, one of DPO; three tables, a figure and the claims.
     """
 
     def __init__(self, folder: Path, slurm: Slurm) -> None:
         self.folder = copy_of_project(folder)
         self.slurm = slurm
         config = yaml.safe_load((folder / "config.yaml").read_text())
-        config["claims"]["studies"] = ["weak_start"]
+        config["claims"]["studies"] = ["weak_start", "learned_reward_loss", "dpo"]
+        config["studies"]["dpo"] |= {"recipes": ["dpo_lr1"], "betas": [0.1]}
         config["figures"] = {FIGURE: config["figures"][FIGURE]}
         (folder / "config.yaml").write_text(yaml.safe_dump(config))
         self.hold = folder / "hold"

@@ -41,6 +41,11 @@ def teacher(name):
     return {"teachers": {name: {"truth_probability": 0.5}}}
 
 
+def learned(**changes):
+    mine = {"kind": "learned", "labels": "truthful", "pairs": 9, "learning_rate": 1e-3, "steps": 2}
+    return {"rewards": {"mine": mine | changes}}
+
+
 NAMES = "Names are lower-case letters, digits and _, begin with a letter, and have at most 100"
 
 CONFIGS = [
@@ -55,6 +60,20 @@ CONFIGS = [
     ({"studies": {"group_size": {"seed": [1]}}}, "size.seed: unknown key. Did you mean seeds?"),
     ({"figures": {"fig1_rlvr_overturns": {"dpi": 9}}}, "fig1_rlvr_overturns.dpi: unknown key."),
     ({"claims": {"alpha": 0.05}}, "claims.alpha: unknown key. Allowed here: studies, confidence."),
+    # rewards and what learns from pairs
+    ({"rewards": {"mine": {"kind": "lerned"}}}, "rewards.mine.kind: found 'lerned'. Not among the"),
+    ({"rewards": {"mine": {}}}, "rewards.mine.kind: missing. Not among the kinds of rewards; all"),
+    ({"rewards": {"mine": {"kind": "exact", "pairs": 9}}}, "pairs: unknown key. Allowed here: ki"),
+    (learned(pairs=None), "rewards.mine.pairs: found None."),
+    (learned(pairs=0), "rewards.mine.pairs: found 0."),
+    (learned(labels="honest"), "mine.labels: found 'honest'. Input should be 'truthful' or 'habi"),
+    ({"rewards": {"mine": {"kind": "learned"}}}, "rewards.mine.pairs: missing. Add this key"),
+    ({"rewards": {"mine": {"kind": "random_pass"}}}, "rewards.mine.rate: missing. Add this key"),
+    ({"grpo": {"reward": "mine"}}, "grpo.reward: found 'mine'. Not among the rewards; allowed: e"),
+    ({"rewards": {"learned_200": None}}, "recipes.learned_200.reward: found 'learned_200'. Not a"),
+    ({"studies": {"dpo": {"betas": [0, 0.1]}}}, "studies.dpo.betas: found 0, at which dpo (recip"),
+    ({"recipes": {"dpo_lr1": {"group_size": 4}}}, "recipes.dpo_lr1.group_size: unknown key."),
+    ({"preferences": {"habitual_truth": 1.5}}, "preferences.habitual_truth: found 1.5."),
     # types
     ({"sft": {"steps": 2.5}}, "sft.steps: found 2.5. Input should be a valid integer"),
     ({"sft": {"steps": True}}, "sft.steps: found True. Input should be a valid integer"),
@@ -185,6 +204,14 @@ TARGETS = [
     ("sft/teacher=weak/seed=01/metrics.parquet", "names the run sft/teacher=weak/seed=01."),
     ("grpo/recipe=no/teacher=weak/beta=0/seed=1/metrics.parquet", "names the run grpo/recipe=no/"),
     ("grpo/recipe=base/teacher=weak/beta=0.0/seed=1/metrics.parquet", "write beta as there: 0.04"),
+    ("preferences/teacher=weak/labels=truthful/pairs=77/seed=1/pairs.parquet", "study names the"),
+    ("preferences/teacher=cold/labels=truthful/pairs=20/seed=1/pairs.parquet", "study names the"),
+    ("reward_model/reward=exact/teacher=weak/seed=1/model.safetensors", "names the run rewar"),
+    ("reward_model/reward=nothing/teacher=weak/seed=1/model.safetensors", "or one that needs it"),
+    ("reward_model/reward=learned_200/teacher=cold/seed=1/model.safetensors", "or one that needs"),
+    ("dpo/recipe=dpo_lr1/teacher=weak/beta=0/seed=1/metrics.parquet", "no study names the run dpo"),
+    ("dpo/recipe=base/teacher=weak/beta=0.1/seed=1/metrics.parquet", "no study names the run dpo/"),
+    ("grpo/recipe=dpo_lr1/teacher=weak/beta=0.1/seed=1/metrics.parquet", "names the run grpo/reci"),
     ("grpo/recipe=base/teacher=weak/beta=0/seed=1/other.parquet", "No rule to produce"),
 ]  # fmt: skip
 
@@ -309,6 +336,75 @@ def test_checkpoint(scratch, commands, damage, message):
     command = command_for(commands, f"{GRPO}/policy.safetensors")
     damage(scratch.folder / SFT)
     refused(scratch, command, f"error: {SFT}: ", message)
+
+
+def swap(command, flag, path):
+    """The command with another file for a flag."""
+    command[command.index(flag) + 1] = path
+    return command
+
+
+PAIRS = "results/preferences/teacher=weak/labels={}/pairs={}/seed=1"
+MODEL = "results/reward_model/reward={}/teacher=weak/seed=1/model.safetensors"
+LEARNED_RUN = "results/grpo/recipe=learned_200/teacher=weak/beta=0/seed=1"
+DPO_RUN = "results/dpo/recipe=dpo_lr1/teacher=weak/beta=0.1/seed=1"
+
+
+@pytest.mark.parametrize(
+    ("target", "flag", "path", "message"),
+    [
+        (MODEL.format("learned_200"), "--pairs", PAIRS.format("habitual", 40), "holds the pairs"),
+        (MODEL.format("learned_200"), "--pairs", PAIRS.format("truthful", 30), "'pairs': 30"),
+        (f"{DPO_RUN}/policy.safetensors", "--pairs", PAIRS.format("habitual", 40), "'habitual'"),
+        (f"{DPO_RUN}/policy.safetensors", "--fresh-pairs", PAIRS.format("truthful", 20), "holds"),
+    ],
+)
+def test_other_pairs(scratch, commands, target, flag, path, message):
+    file = "fresh" if flag == "--fresh-pairs" else "pairs"
+    command = swap(command_for(commands, target), flag, f"{path}/{file}.parquet")
+    refused(scratch, command, f"error: {path}/{file}.parquet: ", message)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        f"{GRPO}/policy.safetensors",
+        f"{DPO_RUN}/policy.safetensors",
+        MODEL.format("learned_200"),
+        f"{PAIRS.format('truthful', 20)}/pairs.parquet",
+    ],
+)
+def test_the_sft_policy_of_another_teacher(scratch, commands, target):
+    other = SFT.replace("weak", "cold")
+    command = swap(command_for(commands, target), "--sft-policy", other)
+    refused(scratch, command, f"error: {other}: holds the SFT policy of", "'teacher': 'cold'")
+
+
+def test_the_reward_model_of_another_reward_or_none(scratch, commands):
+    command = command_for(commands, f"{LEARNED_RUN}/policy.safetensors")
+    other = MODEL.format("learned_800")
+    refused(scratch, swap(command.copy(), "--reward-model", other), f"{other}: holds the reward m")
+    wrong = "its weights are not of the architecture"
+    refused(scratch, swap(command.copy(), "--reward-model", SFT), f"error: {SFT}: ", wrong)
+    index = command.index("--reward-model")
+    refused(scratch, command[:index] + command[index + 2 :], "is learned: it needs --reward-model")
+    exact = command_for(commands, f"{GRPO}/policy.safetensors")
+    refused(scratch, [*exact, "--reward-model", other], "is a rule: it takes no --reward-model")
+
+
+def test_a_reward_on_the_command_line_is_checked(scratch, commands):
+    command = command_for(commands, f"{GRPO}/policy.safetensors")
+    for reward, message in (
+        ('{"kind": "exact", "pairs": 3}', "Reward.pairs: Extra inputs are not permitted"),
+        ('{"kind": "exat"}', "Input tag 'exat'"),
+        ('{"kind":', "Missing end delimiter"),
+    ):
+        refused(scratch, swap(command.copy(), "--reward", reward), message)
+
+
+def test_dpo_at_beta_0_has_nothing_to_learn(scratch, commands):
+    command = command_for(commands, f"{DPO_RUN}/policy.safetensors")
+    refused(scratch, swap(command, "--run.beta", "0"), "beta is 0, at which DPO has nothing to")
 
 
 def replaced_column(path, name, values):

@@ -30,7 +30,10 @@ def test_a_stage_run_by_hand_from_the_printed_command(scratch):
     assert {stage[0] for stage in stages} >= {
         *(
             "rlvr.methods.sft",
+            "rlvr.methods.preferences",
+            "rlvr.methods.reward_model",
             "rlvr.methods.grpo",
+            "rlvr.methods.dpo",
             "rlvr.results.table",
             "rlvr.claims.ledger",
             FIGURE,

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict
+from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict, SettingsError
 
 from rlvr.config.settings.mistakes import explain
 from rlvr.errors import UserError
@@ -66,7 +66,7 @@ def run(stage: type[Stage]) -> None:
         CliApp.run(stage)
     except ValidationError as error:
         sys.exit(f"error: {explain(error, stage, 'the command line')}")
-    except UserError as error:
+    except (UserError, SettingsError) as error:
         sys.exit(f"error: {error}")
     except OSError as error:  # a full disk, a read-only folder, a missing file
         sys.exit(f"error: {error}")

@@ -2,5 +2,6 @@
 
 `policy` is what any of them can do, `engines/` what computes it: `compiled` (a C file, the same
 bytes everywhere) or `torch`. `parameters` are its weights, `checkpoints` reads and writes them,
-`sampling` draws completions, `exam` is exact accuracy. It may import `task`, `config` and `jobs`.
+`sampling` draws completions, `exam` is exact accuracy, `scores` has a scalar head. It may import
+`task`, `config` and `jobs`.
 """
