@@ -5,13 +5,18 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from rlvr.config.methods.dpo import DpoJob
 from rlvr.config.methods.grpo import GrpoJob, GrpoSettings
+from rlvr.config.methods.reward_model import RewardModelJob
 from rlvr.config.methods.sft import SftSettings
 from rlvr.config.settings.policy import PolicySettings
 from rlvr.jobs import digest
+from rlvr.methods.pairs import Pairs
 from rlvr.policy.engines.compiled import CompiledPolicy
 from rlvr.policy.parameters import initial_values, named
+from rlvr.task.addition import Additions, draw_additions
 from rlvr.task.rewards import rule
+from rlvr.task.streams import stream
 
 ROOT = Path(__file__).parent.parent
 TINY = ROOT / "tests" / "tiny.yaml"
@@ -82,6 +87,38 @@ def grpo_job(**changes) -> GrpoJob:
 
 EXACT = rule("exact")
 """The reward that cannot be hacked."""
+
+
+LEARNED = {"kind": "learned", "labels": "truthful", "pairs": 64, "learning_rate": 1e-3, "steps": 12}
+"""A learned reward, as an entry of the config has it."""
+
+
+def reward_model_job(**changes) -> RewardModelJob:
+    """A tiny job of a reward model; changes are those of its reward."""
+    settings = {"batch_size": 16, "weight_decay": 0.01, "evaluate_every": 5}
+    return RewardModelJob(**CPU, reward_model=settings, reward=LEARNED | changes)
+
+
+def dpo_job(**changes) -> DpoJob:
+    """A tiny DPO job, some settings changed; new ones are as in config.yaml."""
+    tiny = {"iterations": 6, "pairs": 64, "batch_size": 16, "kl_completions": 64}
+    schedule = {"evaluate_first": 0, "evaluate_every": 3}
+    return DpoJob(**CPU, dpo=config_yaml()["dpo"] | tiny | schedule | changes)
+
+
+def pairs_of(n: int, seed: int = 0) -> Pairs:
+    """Right completions, chosen, and others."""
+    asked = draw_additions(n, stream(seed, "test_pairs"))
+    wrong = stream(seed, "test_wrong").integers(10, size=(n, 3))
+    return Pairs(asked, asked.solutions(), wrong)
+
+
+def pairs_in(rows: list[dict]) -> Pairs:
+    """Those of the rows of a file."""
+    asked = Additions(*(np.array([row[key] for row in rows]) for key in "ab"))
+    first, second = (np.array([row[f"completion_{i}"] for row in rows]) for i in (1, 2))
+    is_first = np.array([row["chosen"] for row in rows])[:, np.newaxis] == 1
+    return Pairs(asked, np.where(is_first, first, second), np.where(is_first, second, first))
 
 
 def sft_settings(**changes) -> SftSettings:

@@ -1,4 +1,4 @@
-"""DPO: its loss and gradient by hand, against PyTorch, and against TRL's own."""
+"""DPO: its loss and gradient by hand and against PyTorch."""
 
 import math
 
@@ -6,12 +6,10 @@ import numpy as np
 import plain
 import pytest
 import torch
-from helpers import CPU, config_yaml, small_policy
+from helpers import dpo_job, pairs_of, small_policy
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.methods.test_reward_model import pairs_of
 
-from rlvr.config.methods.dpo import DpoJob
 from rlvr.errors import UserError
 from rlvr.methods.columns import METRICS
 from rlvr.methods.dpo import dpo_loss, log_probs_of, train
@@ -20,12 +18,6 @@ from rlvr.task.splits import split_prompts
 from rlvr.task.streams import stream
 
 EVERYTHING = split_prompts(None)
-
-
-def job(**changes) -> DpoJob:
-    small = {"iterations": 6, "pairs": 64, "batch_size": 16, "kl_completions": 64}
-    schedule = {"evaluate_first": 0, "evaluate_every": 3}
-    return DpoJob(**CPU, dpo=config_yaml()["dpo"] | small | schedule | changes)
 
 
 def test_the_loss_of_two_pairs_by_hand():
@@ -88,7 +80,7 @@ def test_training_is_adam_on_the_loss():
         optimizer.step()
         losses.append(loss.item())
     fresh = pairs_of(30, seed=1)
-    trained, rows = train(job(learning_rate=1e-3), policy, EVERYTHING, pairs, fresh, 0.5, 3)
+    trained, rows = train(dpo_job(learning_rate=1e-3), policy, EVERYTHING, pairs, fresh, 0.5, 3)
     assert rows[1]["loss"] == math.log(2)
     np.testing.assert_allclose([row["loss"] for row in rows[1:]], losses, rtol=1e-8)
     np.testing.assert_allclose(trained.values, plain.values_of(module), rtol=0, atol=1e-8)
@@ -96,7 +88,7 @@ def test_training_is_adam_on_the_loss():
 
 def test_what_is_logged_is_of_the_policy_and_its_reference(half_trained):
     fresh, start = pairs_of(40, seed=1), half_trained.values.copy()
-    policy, rows = train(job(), half_trained, EVERYTHING, pairs_of(64), fresh, 0.5, 1)
+    policy, rows = train(dpo_job(), half_trained, EVERYTHING, pairs_of(64), fresh, 0.5, 1)
     assert np.array_equal(half_trained.values, start)
     assert [row["iteration"] for row in rows] == list(range(7))
     assert {*rows[0], *rows[-1]} <= set(METRICS.names)
@@ -115,12 +107,12 @@ def test_what_is_logged_is_of_the_policy_and_its_reference(half_trained):
 
 def test_evaluating_more_often_changes_nothing_else(half_trained):
     parts = (half_trained, EVERYTHING, pairs_of(64), pairs_of(30, seed=1), 0.5, 1)
-    seldom, _ = train(job(evaluate_every=6), *parts)
-    often, _ = train(job(evaluate_every=1), *parts)
+    seldom, _ = train(dpo_job(evaluate_every=6), *parts)
+    often, _ = train(dpo_job(evaluate_every=1), *parts)
     assert np.array_equal(seldom.values, often.values)
 
 
 def test_training_that_diverges_is_told(half_trained):
     parts = (half_trained, EVERYTHING, pairs_of(64), pairs_of(30, seed=1), 0.5, 1)
     with pytest.raises(UserError, match=r"not finite at step 2.*smaller dpo.learning_rate"):
-        train(job(learning_rate=1e30), *parts)
+        train(dpo_job(learning_rate=1e30), *parts)

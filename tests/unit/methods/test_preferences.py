@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import CPU, SMALL, small_policy
+from helpers import CPU, SMALL, pairs_in, small_policy
 
 from rlvr.config.methods.preferences import PreferencesJob, PreferencesSettings
 from rlvr.config.runs import PreferencesRun
@@ -10,11 +10,10 @@ from rlvr.config.settings.teachers import SplitSettings
 from rlvr.errors import UserError
 from rlvr.jobs.records import write_parquet
 from rlvr.methods import preferences
-from rlvr.methods.pairs import PAIRS, Pairs, read_pairs
+from rlvr.methods.pairs import PAIRS, read_pairs
 from rlvr.methods.preferences import PreferencesStage, draw_pairs
 from rlvr.methods.run_stage import Start
 from rlvr.policy.checkpoints import save_policy
-from rlvr.task.addition import Additions
 from rlvr.task.rewards.exact import reward
 from rlvr.task.splits import split_prompts
 
@@ -32,20 +31,9 @@ def start_of(policy, split=None) -> Start:
     return Start(policy, split_prompts(split), {})
 
 
-def columns(rows) -> Pairs:
-    asked = Additions(*(np.array([row[key] for row in rows]) for key in "ab"))
-    completions = {i: np.array([row[f"completion_{i}"] for row in rows]) for i in (1, 2)}
-    first = np.array([row["chosen"] for row in rows])[:, np.newaxis] == 1
-    return Pairs(
-        asked,
-        np.where(first, completions[1], completions[2]),
-        np.where(first, completions[2], completions[1]),
-    )
-
-
 def test_truthful_pairs_are_one_right_and_one_wrong_completion(half_trained):
     rows = draw_pairs(start_of(half_trained), SETTINGS, "truthful", 300, 1, "preference")
-    pairs = columns(rows)
+    pairs = pairs_in(rows)
     assert len(rows) == 300
     assert reward(pairs.asked, pairs.chosen).all()
     assert not reward(pairs.asked, pairs.rejected).any()
@@ -55,7 +43,7 @@ def test_truthful_pairs_are_one_right_and_one_wrong_completion(half_trained):
 
 def test_log_probabilities_are_those_of_the_policy(half_trained):
     rows = draw_pairs(start_of(half_trained), SETTINGS, "habitual", 50, 1, "preference")
-    asked = columns(rows).asked
+    asked = pairs_in(rows).asked
     for i in (1, 2):
         completions = np.array([row[f"completion_{i}"] for row in rows])
         expected = half_trained.log_probs(asked.prompts(), completions).sum(axis=1, dtype=float)

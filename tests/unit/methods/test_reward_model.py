@@ -6,11 +6,10 @@ import numpy as np
 import plain
 import pytest
 import torch
-from helpers import CPU, FULL_SIZE, grpo_job, small_policy
+from helpers import FULL_SIZE, LEARNED, grpo_job, pairs_of, reward_model_job, small_policy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.config.methods.reward_model import RewardModelJob
 from rlvr.config.runs import RewardModelRun, Run
 from rlvr.errors import UserError
 from rlvr.methods.learned_reward import read_reward
@@ -22,23 +21,9 @@ from rlvr.methods.run_stage import Start
 from rlvr.policy.checkpoints import save_policy
 from rlvr.policy.engines.compiled import CompiledPolicy
 from rlvr.policy.scores import SCORE_HEAD, ScoreModel
-from rlvr.task.addition import Additions, draw_additions
+from rlvr.task.addition import Additions
 from rlvr.task.splits import split_prompts
 from rlvr.task.streams import stream
-
-LEARNED = {"kind": "learned", "labels": "truthful", "pairs": 64, "learning_rate": 1e-3, "steps": 12}
-JOB = RewardModelJob(
-    **CPU,
-    reward_model={"batch_size": 16, "weight_decay": 0.01, "evaluate_every": 5},
-    reward=LEARNED,
-)
-
-
-def pairs_of(n: int, seed: int = 0) -> Pairs:
-    """Right completions, chosen, and others."""
-    asked = draw_additions(n, stream(seed, "test_pairs"))
-    wrong = stream(seed, "test_wrong").integers(10, size=(n, 3))
-    return Pairs(asked, asked.solutions(), wrong)
 
 
 @pytest.fixture
@@ -115,7 +100,7 @@ def test_training_is_adamw_on_bradley_terry():
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    trained, rows = train(JOB, policy, pairs, pairs_of(30, seed=1), seed=5)
+    trained, rows = train(reward_model_job(), policy, pairs, pairs_of(30, seed=1), seed=5)
     np.testing.assert_allclose([row["loss"] for row in rows], losses, rtol=1e-7)
     assert rows[0]["loss"] == math.log(2)  # the head begins with zeros
     np.testing.assert_allclose(trained.head, head.detach(), rtol=0, atol=1e-8)
@@ -128,7 +113,7 @@ def test_training_is_adamw_on_bradley_terry():
 
 
 def test_it_learns_what_it_is_shown(half_trained):
-    job = JOB.model_copy(update={"reward": JOB.reward.model_copy(update={"steps": 60})})
+    job = reward_model_job(steps=60)
     _, rows = train(job, half_trained, pairs_of(64), pairs_of(200, seed=1), seed=1)
     assert rows[-1]["accuracy"] > 0.95
     assert rows[-1]["accuracy_fresh"] > 0.6

@@ -10,13 +10,28 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers import CPU, EXACT, FULL_SIZE, ROOT, SMALL, grpo_job, sft_settings, small_policy
+from helpers import (
+    CPU,
+    EXACT,
+    FULL_SIZE,
+    ROOT,
+    SMALL,
+    dpo_job,
+    grpo_job,
+    pairs_in,
+    reward_model_job,
+    sft_settings,
+    small_policy,
+)
 
+from rlvr.config.methods.preferences import PreferencesSettings
 from rlvr.config.methods.sft import SftJob
 from rlvr.config.settings.policy import PolicySettings
 from rlvr.config.settings.teachers import SplitSettings, TeacherSettings
 from rlvr.errors import UserError
-from rlvr.methods import grpo, sft
+from rlvr.methods import dpo, grpo, reward_model, sft
+from rlvr.methods.preferences import draw_pairs
+from rlvr.methods.run_stage import Start
 from rlvr.policy.engines import compiled
 from rlvr.policy.engines.compiled import CompiledPolicy, Library, build
 from rlvr.policy.exam import grade, prepare_exam
@@ -150,12 +165,12 @@ def test_sft_is_the_same_bytes_everywhere(library, monkeypatch):
 
 
 GRPO = {
-    "advantage, sequence": ({}, "e06471f4853300e5"),
-    "advantage, token": ({"ratio": "token", "temperature": 0.7}, "0eeed94bd8861b94"),
-    "loss, sequence": ({"kl_placement": "loss"}, "3911df60601fa004"),
+    "advantage, sequence": ({}, "cdc7f0be4558ee05"),
+    "advantage, token": ({"ratio": "token", "temperature": 0.7}, "42744a0e069393eb"),
+    "loss, sequence": ({"kl_placement": "loss"}, "1579c9eb2a2e9200"),
     "loss, token": (
         {"kl_placement": "loss", "ratio": "token", "kl_estimator": "k2"},
-        "bb12bfa8d65e8ef4",
+        "cda972624d0d4bbd",
     ),
 }
 
@@ -167,6 +182,27 @@ def test_grpo_is_the_same_bytes_everywhere(library, half_trained, kind):
     job = grpo_job(iterations=3, **changes)
     split = split_prompts(SplitSettings(validation=1000, held_out=1000))
     assert digest(*grpo.train(job, start, split, EXACT, beta=0.04, seed=1)) == expected
+
+
+def test_what_is_learned_from_pairs_is_the_same_bytes_everywhere(library, half_trained):
+    """The pairs, a reward model of them, GRPO on its score, and DPO."""
+    start = Start(CompiledPolicy(FULL_SIZE, half_trained.values, library), split_prompts(None), {})
+    settings = PreferencesSettings(habitual_truth=0.3, fresh_pairs=1)
+    rows = draw_pairs(start, settings, "habitual", 96, 1, "preference")
+    assert hashlib.sha256(repr(rows).encode()).hexdigest()[:16] == "3d08aa75dff515a5"
+    pairs = pairs_in(rows)
+    job = reward_model_job(steps=12)
+    model, steps = reward_model.train(job, start.policy, pairs, pairs, seed=1)
+    assert digest(model.transformer, [*steps, model.head.tolist()]) == "7e9a5f1a0f2ab61f"
+
+    def score(additions, completions, generator):
+        return model.score(additions.prompts(), completions)
+
+    everything = split_prompts(SplitSettings(validation=1000, held_out=1000))
+    trained = grpo.train(grpo_job(iterations=3), start.policy, everything, score, 0.3, seed=1)
+    assert digest(*trained) == "3db24c4510edc307"
+    dpo_run = dpo.train(dpo_job(), start.policy, everything, pairs, pairs, 0.5, seed=1)
+    assert digest(*dpo_run) == "f60de6771ba9c058"
 
 
 def test_an_exam_is_the_same_bytes_everywhere(library, half_trained):
