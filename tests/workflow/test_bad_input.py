@@ -199,9 +199,9 @@ def test_config_yaml_that_does_not_parse_is_located(clone):
 TARGETS = [
     ("fig9_nothing.pdf", "no figure is named fig9_nothing. Figures: fig1_rlvr_overturns, "),
     ("tables/nothing.parquet", "no study is named nothing. Studies: "),
-    ("sft/teacher=strong/seed=1/metrics.parquet", "names the run sft/teacher=strong/seed=1."),
-    ("sft/teacher=weak/seed=9/metrics.parquet", "no study names the run sft/teacher=weak/seed=9."),
-    ("sft/teacher=weak/seed=01/metrics.parquet", "names the run sft/teacher=weak/seed=01."),
+    ("sft/teacher=strong/seed=1/metrics.parquet", "names the run sft/teacher=strong/seed=1, "),
+    ("sft/teacher=weak/seed=9/metrics.parquet", "no study names the run sft/teacher=weak/seed=9, "),
+    ("sft/teacher=weak/seed=01/metrics.parquet", "names the run sft/teacher=weak/seed=01, "),
     ("grpo/recipe=no/teacher=weak/beta=0/seed=1/metrics.parquet", "names the run grpo/recipe=no/"),
     ("grpo/recipe=base/teacher=weak/beta=0.0/seed=1/metrics.parquet", "write beta as there: 0.04"),
     ("preferences/teacher=weak/labels=truthful/pairs=77/seed=1/pairs.parquet", "study names the"),

@@ -140,13 +140,13 @@ def test_the_traps_are_where_the_page_says(finished, monkeypatch):
     monkeypatch.chdir(finished.folder)
     files = "results/grpo/**/metrics.parquet"
     free = f"SELECT count(*) FROM '{files}' WHERE beta = 0"
-    everything = f"SELECT count(*) FROM '{files}' WHERE beta IN ('0', '0.04')"
+    everything = f"SELECT count(*) FROM '{files}' WHERE beta IN ('0', '0.04', '0.3')"
     assert duckdb.sql(free).fetchall() == duckdb.sql(everything).fetchall()
     assert "beta" not in pl.scan_parquet(files).collect_schema().names()
     with pytest.raises(pa.ArrowInvalid, match="safetensors"):
         pd.read_parquet("results/grpo")
     without_types = pd.read_parquet("results/grpo", ignore_prefixes=[".", "policy"])
-    assert set(without_types.beta.cat.categories) == {"0", "0.04"}
+    assert set(without_types.beta.cat.categories) == {"0", "0.04", "0.3", "1"}
     of_beta_0 = pl.scan_parquet("results/grpo/recipe=base/**/*.parquet", hive_partitioning=True)
     assert of_beta_0.collect_schema()["beta"] == pl.Int64
     assert of_beta_0.filter(pl.col("beta") < 0.04).collect().height > 0
@@ -188,7 +188,7 @@ print(sorted(set(pd.read_parquet(table, partitioning=None).seed)))
 print(sorted(set(pl.read_parquet(table, hive_partitioning=False)["seed"])))
 """
     lines = run_below_keys(code, more).splitlines()[-4:]
-    both = "[(0.0, 1), (0.0, 2), (0.04, 1)]"
+    both = "[(0.0, 1), (0.0, 2), (0.04, 1), (0.3, 1), (1.0, 1)]"
     assert [sorted(ast.literal_eval(lines[0])), lines[1:]] == [
         ast.literal_eval(both),
         [both, "[1, 2]", "[1, 2]"],

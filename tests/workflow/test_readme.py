@@ -38,7 +38,7 @@ def test_a_figure_is_one_module_and_one_entry(finished, tmp_path):
         source = ROOT / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
     shutil.copytree(finished.folder / "results", tmp_path / "results")
-    module = block("python", '"""Figure 6')
+    module = block("python", '"""Figure 9')
     (tmp_path / "src/rlvr/figures/fig9_entropy.py").write_text(module)
     config = tmp_path / "config.yaml"
     entry = block("yaml", "  fig9_entropy:")

@@ -2,7 +2,6 @@
 import os
 import shlex
 
-from rlvr.config.runs import RewardModelRun, Run
 from rlvr.config.settings.whole import load_config
 from rlvr.errors import UserError
 from rlvr.figures.shown import check_figures
@@ -15,7 +14,7 @@ SFT_FLAGS = {teacher: flags(settings.sft_job(teacher)) for teacher in settings.t
 REWARD_MODEL_JOBS = settings.reward_model_jobs()
 RUN_FLAGS = {recipe: flags(settings.job(recipe)) for recipe in settings.recipes}
 SFT_POLICY = "results/sft/teacher={teacher}/seed={seed}/policy.safetensors"
-REWARD_MODEL = "results/reward_model/reward={reward}/teacher={teacher}/seed={seed}"
+RUN = "recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}"
 
 # Jobs use the Python that runs Snakemake, also where its environment is not activated, and find
 # packages where it does, but none in the working folder. Nothing else of Python's variables reaches
@@ -63,25 +62,27 @@ def known(path):
     """No file. Refuses a job of this path that no run of a study needs, before any job starts."""
 
     def check(wildcards):
-        settings.check_path(path.format(**wildcards))
+        settings.run_at(path.format(**wildcards))
         return []
 
     return check
 
 
-def known_run(method):
-    """The same of a run of this method."""
-    return known(method + "/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}")
+def pairs_of(path):
+    """The pairs that the run of this path learns from, and those that it is judged on."""
+
+    def files(wildcards):
+        pairs = settings.preferences_of(settings.run_at(path.format(**wildcards)))
+        return {Path(file).stem: f"results/{pairs.path}/{file}" for file in pairs.files}
+
+    return files
 
 
-def run_of(method, wildcards):
-    """The run that the wildcards of a rule name."""
-    settings.check_path(
-        f"{method}/recipe={wildcards.recipe}/teacher={wildcards.teacher}/beta={wildcards.beta}/seed={wildcards.seed}"
-    )
-    return Run(method=method, **{**wildcards, "beta": float(wildcards.beta)})
+def reward_model_of(path):
+    """The reward model that the run of this path learns from, if its reward is learned."""
 
+    def file(wildcards):
+        model = settings.reward_model_of(settings.run_at(path.format(**wildcards)))
+        return f"results/{model.path}/model.safetensors" if model else []
 
-def files_behind(run):
-    """The files of a run, each under its own name."""
-    return {Path(file).stem: f"results/{run.path}/{file}" for file in run.files}
+    return file

@@ -1,13 +1,8 @@
-def pairs_of_dpo(wildcards):
-    """The pairs that a run of DPO learns from, and those that it is judged on."""
-    return files_behind(settings.preferences_of(run_of("dpo", wildcards)))
-
-
 rule dpo:
     """Train a policy by DPO on labelled pairs, from an SFT policy."""
     input:
-        known_run("dpo"),
-        unpack(pairs_of_dpo),
+        known(f"dpo/{RUN}"),
+        unpack(pairs_of(f"dpo/{RUN}")),
         sft_policy=SFT_POLICY,
     output:
         policy="results/dpo/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}/policy.safetensors",

@@ -1,15 +1,9 @@
-def reward_model_of(wildcards):
-    """The reward model that a run learns from, if its reward is learned."""
-    model = settings.reward_model_of(run_of("grpo", wildcards))
-    return f"results/{model.path}/model.safetensors" if model else []
-
-
 rule grpo:
     """Train a policy by GRPO on its recipe's reward, from an SFT policy."""
     input:
-        known_run("grpo"),
+        known(f"grpo/{RUN}"),
         sft_policy=SFT_POLICY,
-        reward_model=reward_model_of,
+        reward_model=reward_model_of(f"grpo/{RUN}"),
     output:
         policy="results/grpo/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}/policy.safetensors",
         metrics="results/grpo/recipe={recipe}/teacher={teacher}/beta={beta}/seed={seed}/metrics.parquet",

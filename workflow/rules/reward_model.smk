@@ -1,13 +1,8 @@
-def pairs_of_reward(wildcards):
-    """The pairs that a reward model learns from, and those that it is judged on."""
-    return files_behind(settings.preferences_of(RewardModelRun(**wildcards)))
-
-
 rule reward_model:
     """Train a reward model on labelled pairs, from an SFT policy."""
     input:
         known("reward_model/reward={reward}/teacher={teacher}/seed={seed}"),
-        unpack(pairs_of_reward),
+        unpack(pairs_of("reward_model/reward={reward}/teacher={teacher}/seed={seed}")),
         sft_policy=SFT_POLICY,
     output:
         model="results/reward_model/reward={reward}/teacher={teacher}/seed={seed}/model.safetensors",

@@ -214,20 +214,23 @@ class Config(_Methods):
         return list(dict.fromkeys(study for reader in readers for study in reader.studies))
 
     @functools.cached_property
-    def run_paths(self) -> set[str]:
-        """The paths of all runs that a study names, and of those that they rest on."""
+    def _by_path(self) -> dict[str, Run | SftRun]:
         runs = [run for study in self.studies for run in self.runs(study)]
-        return {run.path for run in [*runs, *self.behind(runs)]}
+        return {run.path: run for run in [*runs, *self.behind(runs)]}
 
-    def check_path(self, path: str) -> None:
-        """Raise a `UserError` if no study names the run of this path."""
-        if path not in self.run_paths:
+    def run_at(self, path: str) -> Run | SftRun:
+        """The run of this path, which a study names, or one that such a run rests on.
+
+        Raises a `UserError` if there is none.
+        """
+        if path not in self._by_path:
             named = ", ".join(self.studies)
             raise UserError(
                 f"no study names the run {path}, or one that needs it. Add its recipe, teacher, "
                 f"beta or seed to one of the config's studies ({named}), and write beta as there: "
                 "0.04, not 4e-2."
             )
+        return self._by_path[path]
 
     def used_runs(self) -> list[Run]:
         """The runs of those studies, each once."""
