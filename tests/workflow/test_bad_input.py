@@ -395,7 +395,7 @@ def test_the_reward_model_of_another_reward_or_none(scratch, commands):
 def test_a_reward_on_the_command_line_is_checked(scratch, commands):
     command = command_for(commands, f"{GRPO}/policy.safetensors")
     for reward, message in (
-        ('{"kind": "exact", "pairs": 3}', "Reward.pairs: Extra inputs are not permitted"),
+        ('{"kind": "exact", "pairs": 3}', "reward.pairs: Extra inputs are not permitted"),
         ('{"kind": "exat"}', "Input tag 'exat'"),
         ('{"kind":', "Missing end delimiter"),
     ):

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from helpers import ROOT, merge
 from pypdf import PdfReader
-from reruns import ALL, FROM_GRPO, jobs
+from reruns import ALL, FROM_RUNS, jobs
 from tiny_workflow import Workflow
 
 PAGE = (ROOT / "docs/extending.md").read_text("utf-8")
@@ -174,7 +174,7 @@ print((shown == 10).all(axis=1).sum())"""
 def test_a_column(extended):
     extended.follow("A column")
     assert extended.files == {"src/rlvr/methods/columns.py", "src/rlvr/methods/grpo.py"}
-    assert extended.would_run(everything=True) == jobs(*FROM_GRPO)
+    assert extended.would_run(everything=True) == jobs(*FROM_RUNS)
     table = pq.read_table(extended.made())
     field = table.schema.field("unparsable_fraction")
     assert field.metadata[b"unit"] == b"fraction"

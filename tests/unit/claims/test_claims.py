@@ -8,11 +8,11 @@ from operator import sub
 import pandas as pd
 import pytest
 
-from rlvr.claims import document_a, document_b, measurements
+from rlvr.claims import contrasts, document_a, document_b, measurements
 from rlvr.claims.claim import CLAIMS, Claim, Evidence, judge, verdict
 from rlvr.claims.ledger import training_minutes
 from rlvr.claims.pages import as_html, as_markdown
-from rlvr.config.arms import ANCHORED, COLD, FREE, WEAK, Arm
+from rlvr.config.arms import ANCHORED, BIASED, COLD, DPO, FREE, LEARNED, WEAK, Arm
 from rlvr.errors import UserError
 from rlvr.results.studies import Studies
 
@@ -26,6 +26,8 @@ RUN = run(
     iteration=[0, 1, 2, 3, 4],
     kl=[nan, 0.0, 0.5, 2.0, 1.0],
     accuracy=[0.3, nan, 0.95, nan, 0.9],
+    kl_floor=[0.0, nan, 0.8, nan, 0.7],
+    reward_mean=[nan, 0.5, 0.4, 0.4, 0.4],
 )
 
 
@@ -37,6 +39,10 @@ def test_measurements_by_hand():
     assert measurements.first_above("accuracy", 0.9, 4)(RUN) == 2
     assert measurements.first_above("accuracy", 0.99, 4)(RUN) == inf
     assert measurements.largest_fall("accuracy", 4)(RUN) == pytest.approx(0.05)
+    assert measurements.best("accuracy", 4)(RUN) == 0.95
+    assert measurements.fall_from_best("accuracy", 4)(RUN) == pytest.approx(0.05)
+    assert measurements.growth("kl", 2, 4)(RUN) == pytest.approx((2 + 1) / 2 - (0 + 0.5) / 2)
+    assert measurements.kl_above_floor(3, 4)(RUN) == pytest.approx(3.5 / 3 - 0.7)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +54,11 @@ def test_measurements_by_hand():
         measurements.change("accuracy", 9),
         measurements.first_above("accuracy", 0.99, 9),
         measurements.largest_fall("accuracy", 9),
+        measurements.best("accuracy", 9),
+        measurements.fall_from_best("accuracy", 9),
+        measurements.growth("kl", 2, 9),
+        measurements.kl_above_floor(3, 9),
+        measurements.first_pierced(9),
     ],
 )
 def test_a_run_that_is_too_short_measures_nothing(measure):
@@ -272,6 +283,74 @@ def test_the_disagreement_is_judged_by_learning_rate():
         **{f"anchor_matters_lr{rate}": "holds" for rate in ("1e-4", "3e-4", "1e-3")},
     }
     assert rows["anchor_matters_lr1e-3"]["ours"] == pytest.approx([0.45, 0.45])
+
+
+def test_pierced_is_where_the_reward_is_up_and_the_accuracy_down():
+    columns = {"iteration": [0, 1, 2, 3, 4], "accuracy": [0.3, 0.5, 0.2, nan, 0.1]}
+    rewards = [nan, 2.0, 1.5, 3.0, 2.5]
+    assert measurements.first_pierced(4)(run(**columns, reward_mean=rewards)) == 4  # not at 2
+    rewards[2] = 2.1
+    assert measurements.first_pierced(4)(run(**columns, reward_mean=rewards)) == 2
+    held = run(**columns | {"accuracy": [0.3, 0.5, 0.3, nan, 0.4]}, reward_mean=rewards)
+    assert measurements.first_pierced(4)(held) == inf
+
+
+def learned_run(arm, seed, end, **columns):
+    """A run of 300 iterations from 0.3 straight to an accuracy, its score rising."""
+    frame = b_run(arm, seed, float, lambda i: 0.3 + (end - 0.3) * i / 300)
+    kl = {"kl": 40.0, "kl_floor": 2.5, "accuracy_carry": 0.05}
+    return frame.assign(**kl | columns)
+
+
+def test_the_contrasts_are_judged_by_their_rules():
+    """An inverted U over the anchor, for 800 pairs alone; for 200 the largest is the best."""
+    ends = {
+        200: {0: 0.0, 0.1: 0.1, 0.3: 0.2, 1: 0.25, 3: 0.4},
+        800: {0: 0.0, 0.1: 0.2, 0.3: 0.8, 1: 0.9, 3: 0.4},
+        4000: {0: 0.5, 0.1: 0.5, 0.3: 0.5, 1: 0.5, 3: 0.5},
+    }
+    frames = [
+        learned_run(LEARNED[pairs]._replace(beta=float(beta)), seed, end)
+        for pairs, by_beta in ends.items()
+        for beta, end in by_beta.items()
+        for seed in (1, 2)
+    ]
+    frames += [learned_run(BIASED, seed, 0.0, accuracy_carry=0.05 * seed) for seed in (1, 2)]
+    evidence = Evidence(Studies(pd.concat(frames, ignore_index=True), []))
+    rows = {claim.key: judge(claim, evidence, 0.95) for claim in contrasts.CLAIMS}
+    assert {key: row["verdict"] for key, row in rows.items() if row["seeds"]} == {
+        "pierced_200": "holds",
+        "pierced_800": "holds",
+        "pierced_4000": "fails",
+        "anchor_prevents_200": "holds",
+        "anchor_prevents_800": "holds",
+        "anchor_prevents_4000": "holds",
+        "anchor_between_200": "fails",
+        "anchor_between_800": "holds",
+        "anchor_between_4000": "fails",
+        "biased_carry": "holds on 1 of 2 seeds",
+        "learned_leaves_frontier": "holds",
+    }
+    assert rows["pierced_800"]["ours"] == [20, 20]
+    assert rows["anchor_prevents_200"]["ours"] == pytest.approx([0.1, 0.1])
+    assert rows["anchor_between_200"]["ours"] == pytest.approx([-0.15, -0.15])
+    assert rows["anchor_between_800"]["ours"] == pytest.approx([0.5, 0.5])
+    assert rows["learned_leaves_frontier"]["ours"] == [37.5, 37.5]
+
+
+def test_dpo_is_judged_by_its_end():
+    frame = pd.DataFrame({"iteration": range(2001)})
+    seen = frame.iteration % 50 == 0
+    frame["kl"] = (frame.iteration / 400).where(seen)  # half a nat more every 200 steps
+    frame["accuracy"] = (0.9 - frame.iteration / 4000).where(seen)
+    arm = DPO["1e-4", 0.5]
+    frame[["recipe", "teacher", "beta", "seed"]] = [*arm, 1]
+    evidence = Evidence(Studies(frame, []))
+    rows = {claim.key: judge(claim, evidence, 0.95) for claim in contrasts.CLAIMS}
+    grows, falls = rows["dpo_kl_grows_lr1e-4_beta05"], rows["dpo_falls_lr1e-4_beta05"]
+    assert (grows["ours"], grows["verdict"]) == ([pytest.approx(0.5)], "holds")
+    assert (falls["ours"], falls["verdict"]) == ([pytest.approx(0.5)], "holds")
+    assert rows["dpo_falls_lr1e-4_beta01"]["verdict"] == "not measured"
 
 
 def test_an_arm_that_no_table_holds_is_a_clear_error(studies):

@@ -30,12 +30,12 @@ def test_each_figure_of_the_package_is_in_the_config(config):
 def test_a_lack_is_named_with_the_figures_that_miss_it(raw_config):
     raw_config["studies"]["weak_start"]["betas"] = [0.04]
     first, *lines = refusal(raw_config).splitlines()
-    assert first == "3 mistakes in the config's figures:"
+    assert first == "4 mistakes in the config's figures:"
     assert lines[0] == (
         "  figures.fig1_rlvr_overturns.studies: none of weak_start has recipe base, teacher weak, "
         "beta 0, which this figure shows."
     )
-    assert [line.split(".")[1] for line in lines] == FIGURES[:3]
+    assert [line.split(".")[1] for line in lines] == [*FIGURES[:3], "fig8_trilogy"]
 
 
 @pytest.fixture

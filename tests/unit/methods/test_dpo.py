@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rlvr.errors import UserError
 from rlvr.methods.columns import METRICS
 from rlvr.methods.dpo import dpo_loss, log_probs_of, train
+from rlvr.policy.engines.torch import TorchPolicy
 from rlvr.policy.exam import averages, grade, prepare_exam
 from rlvr.task.splits import split_prompts
 from rlvr.task.streams import stream
@@ -84,6 +85,17 @@ def test_training_is_adam_on_the_loss():
     assert rows[1]["loss"] == math.log(2)
     np.testing.assert_allclose([row["loss"] for row in rows[1:]], losses, rtol=1e-8)
     np.testing.assert_allclose(trained.values, plain.values_of(module), rtol=0, atol=1e-8)
+
+
+def test_both_engines_train_alike():
+    policy, pairs = small_policy(1), pairs_of(64)
+    runs = [
+        train(dpo_job(learning_rate=1e-3), start, EVERYTHING, pairs, pairs, 0.5, 3)
+        for start in (policy, TorchPolicy(policy.settings, policy.values))
+    ]
+    losses = [[row["loss"] for row in rows[1:]] for _, rows in runs]
+    np.testing.assert_allclose(*losses, rtol=1e-8)
+    np.testing.assert_allclose(*(trained.values for trained, _ in runs), rtol=0, atol=1e-8)
 
 
 def test_what_is_logged_is_of_the_policy_and_its_reference(half_trained):

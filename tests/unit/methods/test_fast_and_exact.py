@@ -166,7 +166,8 @@ def test_log_probs_of_sampling_are_those_of_the_training_pass_bit_by_bit(half_tr
     assert np.array_equal(policy.log_probs(prompts, sampled.completions, 0.7), sampled.log_probs)
 
 
-def test_both_engines_agree(half_trained):
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_both_engines_agree(half_trained, weight_decay):
     """The engine of PyTorch, which is plain, does the same to a policy, to rounding."""
     compiled = in_float64(half_trained)
     torched = TorchPolicy(FULL_SIZE, compiled.values)
@@ -181,7 +182,7 @@ def test_both_engines_agree(half_trained):
         *(p.grade(prompts, solutions, 0.7) for p in (compiled, torched)), strict=True
     ):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
-    optimizers = [p.adam(1e-3) for p in (compiled, torched)]
+    optimizers = [p.adam(1e-3, weight_decay) for p in (compiled, torched)]
     for step in range(3):
         for one in (compiled, torched):
             if step < 2:

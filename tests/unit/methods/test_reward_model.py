@@ -20,6 +20,7 @@ from rlvr.methods.rewards import prepare_reward
 from rlvr.methods.run_stage import Start
 from rlvr.policy.checkpoints import save_policy
 from rlvr.policy.engines.compiled import CompiledPolicy
+from rlvr.policy.engines.torch import TorchPolicy
 from rlvr.policy.scores import SCORE_HEAD, ScoreModel
 from rlvr.task.addition import Additions
 from rlvr.task.splits import split_prompts
@@ -110,6 +111,17 @@ def test_training_is_adamw_on_bradley_terry():
     unused = policy.settings.width * 13 + 13
     assert near[:-unused].mean() > 0.99
     assert [row["step"] for row in rows if "accuracy_fresh" in row] == [5, 10, 12]
+
+
+def test_both_engines_train_alike():
+    policy = small_policy(1)
+    runs = [
+        train(reward_model_job(), start, pairs_of(64), pairs_of(30, seed=1), seed=5)
+        for start in (policy, TorchPolicy(policy.settings, policy.values))
+    ]
+    losses = [[row["loss"] for row in rows] for _, rows in runs]
+    np.testing.assert_allclose(*losses, rtol=1e-7)
+    np.testing.assert_allclose(*(model.head for model, _ in runs), rtol=0, atol=1e-8)
 
 
 def test_it_learns_what_it_is_shown(half_trained):
