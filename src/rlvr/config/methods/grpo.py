@@ -77,7 +77,7 @@ class GrpoJob(MethodJob):
 
     grpo: GrpoSettings
     reward: RewardFlag
-    """What that name stands for, of which its kind is one part."""
+    """What that name stands for: its entry of `rewards`, as JSON."""
 
     @property
     def is_learned(self) -> bool:
