@@ -60,12 +60,12 @@ def groups_in_words(studies: Studies, arm: Arm) -> str:
 def draw_climb(axes: Axes, rows: pd.DataFrame) -> set[str]:
     """Accuracy and reward of document B's arm, with its two numbers as marks."""
     accuracy = style.by_seed(rows, "accuracy")
-    reward = style.running_mean(style.by_seed(rows, "reward_mean"), WINDOW)
+    reward = style.running_mean(style.by_seed(rows, "success_fraction"), WINDOW)
     reward = reward[reward.index.isin(accuracy.index)]
     label = "greedy accuracy, held-out prompts"
     methods = intervals.draw_band(axes, "accuracy", accuracy, style.BLUE, label)
     label = f"mean group reward (running, {WINDOW} iterations)"
-    methods |= intervals.draw_band(axes, "reward_mean", reward, style.RED, label)
+    methods |= intervals.draw_band(axes, "success_fraction", reward, style.RED, label)
     for value, words in zip(DOCUMENT_B, ("SFT", "after GRPO"), strict=True):
         axes.axhline(value, color="black", linestyle=":", linewidth=1.2)
         style.theory_note(axes, value, f"document B,\n{words}", "black")

@@ -46,7 +46,7 @@ def draw(studies: Studies, iterations: int) -> Figure:
         ordered = style.by_seed(rows[rows.iteration > 0], "preference_accuracy").mean(axis=1)
         accuracy.plot(ordered.index, ordered, color=color, linewidth=1, linestyle=line)
     style.draw_sft_accuracy(accuracy)
-    label_panels(accuracy, kl, chosen, rejected)
+    label_panels(accuracy, kl, chosen, rejected, studies.frame["kl"].max())
     for axes in (chosen, rejected):
         axes.set(xlabel="optimiser step", xlim=(1, iterations), xscale="log")
     seeds = studies.rows(arms[0]).seed.nunique()
@@ -73,14 +73,15 @@ def in_words(studies: Studies, recipe: str, arms: list[Arm]) -> str:
     return f"learning rate {style.scientific(dpo['learning_rate'])}, {dpo['pairs']:,} pairs"
 
 
-def label_panels(accuracy: Axes, kl: Axes, chosen: Axes, rejected: Axes) -> None:
+def label_panels(accuracy: Axes, kl: Axes, chosen: Axes, rejected: Axes, largest_kl: float) -> None:
     """What each panel shows."""
     accuracy.set(title="what is true", ylim=(-0.02, 1.08))
     accuracy.set_ylabel("greedy accuracy, exact over 10,000 prompts")
     words = "fresh pairs that the implicit reward orders rightly (means)"
     place = {"xy": (0.02, 1.03), "xycoords": ("axes fraction", "data")}
     accuracy.annotate(words, fontsize=9, **place)
-    kl.set(title="how far it went", yscale="log", ylim=(0.01, None))
+    # Next to 0 the interval of a sampled KL reaches anywhere on a logarithm's scale.
+    kl.set(title="how far it went", yscale="log", ylim=(0.01, 2 * largest_kl))
     kl.set_ylabel("KL(policy || SFT policy), nats per sequence")
     for axes, name in ((chosen, "chosen"), (rejected, "rejected")):
         axes.axhline(0, color="black", linewidth=0.8)
