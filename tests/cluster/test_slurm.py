@@ -172,6 +172,9 @@ def cancelled(clone: Clone) -> End:
 def control_c(clone: Clone) -> End:
     process = clone.start_and_hold()
     os.killpg(process.pid, signal.SIGINT)
+    clone.finish(process)  # SLURM takes a moment to do what it was told
+    running = {"RUNNING", "PENDING"}
+    wait_until(lambda: not {j["JobState"] for j in clone.jobs()} & running, "the end", LIMIT)
     end = End(clone, process)
     clone.run(RUN_SFT)
     return end
@@ -234,8 +237,11 @@ def test_a_batch_asks_for_one_core_one_gpu_and_the_sum_of_run_times(went):
     one = "cpu=1,mem=1000M,node=1,billing=1"
     assert asked == {
         "rule_sft_sft": (one, "gres:gpu:1", "00:20:00"),
-        "rule_grpo_grpo": (one, "gres:gpu:1", "01:00:00"),
-        "rule_results_claims_figure_table": (one, None, "00:30:00"),
+        "rule_pairs_preferences": (one, None, "00:10:00"),
+        "rule_reward_model_reward_model": (one, None, "00:10:00"),
+        "rule_grpo_grpo": (one, "gres:gpu:1", "01:30:00"),
+        "rule_dpo_dpo": (one, None, "00:30:00"),
+        "rule_results_claims_figure_table": (one, None, "00:50:00"),
     }
 
 
