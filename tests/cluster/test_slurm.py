@@ -23,9 +23,9 @@ if MISSING:
 if importlib.util.find_spec("snakemake_executor_plugin_slurm") is None:
     pytest.skip("snakemake-executor-plugin-slurm is not installed", allow_module_level=True)
 
-pytestmark = pytest.mark.timeout(1200)  # the first waits for all that the others look at
+pytestmark = pytest.mark.timeout(2400)  # the first waits for all that the others look at
 
-LIMIT = 240
+LIMIT = 600
 """Seconds after which a command is taken to hang, and killed."""
 FIGURE = "fig1_rlvr_overturns"
 PAGE = (ROOT / "docs/cluster.md").read_text()
