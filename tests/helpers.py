@@ -139,5 +139,5 @@ def weights_of(policy: CompiledPolicy) -> dict[str, np.ndarray]:
 
 def forget_digests() -> None:
     """Make the next digest of code read it afresh."""
-    for cached in ("source_digest", "package_versions", "_reached", "_imports", "_tree"):
+    for cached in ("source_digest", "package_versions", "_reached", "_source"):
         getattr(digest, cached).cache_clear()

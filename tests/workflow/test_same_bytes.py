@@ -46,12 +46,12 @@ def test_a_stage_run_by_hand_from_the_printed_command(scratch):
 
 
 PROCESSORS = {
-    "NumPy without AVX2": {
-        "NPY_DISABLE_CPU_FEATURES": " ".join(np._core._multiarray_umath.__cpu_dispatch__)
+    "all for an old one": {
+        "NPY_DISABLE_CPU_FEATURES": " ".join(np._core._multiarray_umath.__cpu_dispatch__),
+        "OPENBLAS_CORETYPE": "Prescott",
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F",
     },
-    "OpenBLAS for an old one": {"OPENBLAS_CORETYPE": "Prescott"},
     "OpenBLAS for AVX-512": {"OPENBLAS_CORETYPE": "SkylakeX"},
-    "a C library without FMA": {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F"},
 }
 
 

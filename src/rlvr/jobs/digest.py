@@ -29,8 +29,8 @@ def source_digest(*modules: str) -> str:
 
     A stage's module, and those that it finds by a name in its settings.
     """
-    shapes = [(name, _shape(_tree(name)), _c_code(name)) for name in _reached(*modules)]
-    return hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]
+    parts = [(name, _hash_of(*_source(name)), _c_code(name)) for name in _reached(*modules)]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 @functools.cache
@@ -66,11 +66,12 @@ def _file(module: str) -> Path | None:
 
 
 @functools.cache
-def _tree(module: str) -> ast.Module:
+def _source(module: str) -> tuple[Path, str]:
+    """Where it is, and its text; what follows from that is kept, for many stages share modules."""
     path = _file(module)
     if path is None:
         raise ModuleNotFoundError(f"{PACKAGE} has no module {module}")
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return path, path.read_text(encoding="utf-8")
 
 
 def _c_code(module: str) -> list[str]:
@@ -81,19 +82,33 @@ def _c_code(module: str) -> list[str]:
     return [" ".join(re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL).split()) for text in texts]
 
 
-@functools.cache
 def _imports(module: str) -> set[str]:
     """All that `module` imports, anywhere in it, with full names."""
+    names, relative = _imports_in(*_source(module))
+    if relative:
+        raise NotImplementedError(f"{module}: write imports of {PACKAGE} with the full name")
+    return names
+
+
+@functools.cache
+def _imports_in(path: Path, text: str) -> tuple[set[str], bool]:
+    """Full names, and whether there are relative ones besides."""
     names: set[str] = set()
-    for node in ast.walk(_tree(module)):
+    relative = False
+    for node in ast.walk(ast.parse(text, str(path))):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            raise NotImplementedError(f"{module}: write imports of {PACKAGE} with the full name")
-    return names
+            relative = True
+    return names, relative
+
+
+@functools.cache
+def _hash_of(path: Path, text: str) -> str:
+    return hashlib.sha256(repr(_shape(ast.parse(text, str(path)))).encode()).hexdigest()
 
 
 def _our_imports(module: str) -> set[str]:
