@@ -67,7 +67,7 @@ def _file(module: str) -> Path | None:
 
 @functools.cache
 def _source(module: str) -> tuple[Path, str]:
-    """Where it is, and its text; what follows from that is kept, for many stages share modules."""
+    """Its file, and the text in it: what follows from these is worked out once for all stages."""
     path = _file(module)
     if path is None:
         raise ModuleNotFoundError(f"{PACKAGE} has no module {module}")
@@ -84,17 +84,12 @@ def _c_code(module: str) -> list[str]:
 
 def _imports(module: str) -> set[str]:
     """All that `module` imports, anywhere in it, with full names."""
-    names, relative = _imports_in(*_source(module))
-    if relative:
-        raise NotImplementedError(f"{module}: write imports of {PACKAGE} with the full name")
-    return names
+    return _imports_in(*_source(module))
 
 
 @functools.cache
-def _imports_in(path: Path, text: str) -> tuple[set[str], bool]:
-    """Full names, and whether there are relative ones besides."""
+def _imports_in(path: Path, text: str) -> set[str]:
     names: set[str] = set()
-    relative = False
     for node in ast.walk(ast.parse(text, str(path))):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
@@ -102,12 +97,13 @@ def _imports_in(path: Path, text: str) -> tuple[set[str], bool]:
             names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            relative = True
-    return names, relative
+            raise NotImplementedError(f"{path}: write imports of {PACKAGE} with the full name")
+    return names
 
 
 @functools.cache
 def _hash_of(path: Path, text: str) -> str:
+    """Of the code alone: comments, docstrings and layout change nothing."""
     return hashlib.sha256(repr(_shape(ast.parse(text, str(path)))).encode()).hexdigest()
 
 
